@@ -1,12 +1,42 @@
-"""Cross-checks of a recipe: impossible sums and impossible pairs, each with its remedy."""
+"""Cross-checks of a recipe: impossible sums and impossible pairs, each with its remedy.
+
+What is possible but probably not meant is advice (`recipe.advice`), not an error.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from hanse.recipe import pairs, sums
 
 if TYPE_CHECKING:
     from hanse.recipe.model import Recipe
 
+Check = Callable[["Recipe"], None]
+
+CHECKS: tuple[Check, ...] = (
+    sums.check_group_size,
+    sums.check_micro_batch,
+    sums.check_mini_batches,
+    sums.check_clients,
+    sums.check_tiny_shape,
+    sums.check_tiny_lengths,
+    sums.check_warmup,
+    sums.check_splits,
+    sums.check_evaluation,
+    sums.check_optimiser,
+    pairs.check_name,
+    pairs.check_tiny_task,
+    pairs.check_arithmetic_columns,
+    pairs.check_held_out,
+    pairs.check_rewards,
+    pairs.check_clipping,
+    pairs.check_importance_correction,
+)
+
 
 def check(recipe: Recipe) -> None:
     """Raise RecipeError where fields contradict one another."""
+    for one in CHECKS:
+        one(recipe)

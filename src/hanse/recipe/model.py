@@ -64,7 +64,7 @@ class TinyPolicy(Section):
     layers: int = Field(2, ge=1)
     heads: int = Field(4, ge=1)
     intermediate: int = Field(192, ge=8)
-    context: int = Field(64, ge=8)
+    context: int = Field(128, ge=8)
     train: Literal["full", "lora"] = "full"
     dtype: Literal["float32", "bfloat16"] = "float32"
     lora: LoraSpec = LoraSpec()

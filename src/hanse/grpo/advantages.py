@@ -1,0 +1,63 @@
+"""Advantages: how much better a completion is than its group-mates."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Baseline = Literal["mean", "leave_one_out"]
+Scale = Literal["group", "group_population", "batch", "none"]
+EPSILON = 1e-4
+
+
+def group_mean_std(rewards_PG: Tensor, *, population: bool = False) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each group over its scored members (NaN = unscored). Shape (P,).
+
+    Groups with fewer than two scored members have std 0; with none, mean 0.
+    """
+    scored = ~rewards_PG.isnan()
+    n = scored.sum(-1)
+    filled = rewards_PG.nan_to_num(0.0)
+    mean = filled.sum(-1) / n.clamp(min=1)
+    squares = ((filled - mean.unsqueeze(-1)).square() * scored).sum(-1)
+    variance = squares / (n if population else n - 1).clamp(min=1)
+    return mean, variance.sqrt()
+
+
+def group_advantages(
+    rewards_PG: Tensor, *, baseline: Baseline = "mean", scale: Scale = "group", epsilon: float = EPSILON
+) -> Tensor:
+    """Advantages of P groups of G rewards, in the dtype of `rewards_PG`. Shape (P, G).
+
+    baseline "mean": R - mean of the group (GRPO, 2402.03300). "leave_one_out": R - mean of the others
+    (RLOO, 2402.14740), that is G/(G-1) times the former.
+    scale "group": over the unbiased std + epsilon, as TRL does; "group_population": the population std;
+    "batch": std of all scored rewards (Lite-PPO, 2508.08221); "none" (Dr. GRPO, 2503.20783).
+
+    Unscored members (NaN) get 0 and do not count in the statistics. A group whose scored rewards are all
+    equal, or that has fewer than two of them, gets exactly 0.
+
+    Raises ValueError for groups of one: their advantage is undefined.
+    """
+    if rewards_PG.shape[-1] < 2:
+        raise ValueError("a group needs at least two members: the advantage of a single one is undefined")
+    scored = ~rewards_PG.isnan()
+    n = scored.sum(-1, keepdim=True)
+    mean, std = group_mean_std(rewards_PG, population=scale == "group_population")
+    centred = rewards_PG - mean.unsqueeze(-1)
+    if baseline == "leave_one_out":
+        centred = centred * (n / (n - 1).clamp(min=1))
+    if scale in ("group", "group_population"):
+        centred = centred / (std.unsqueeze(-1) + epsilon)
+    elif scale == "batch":
+        values = rewards_PG[scored]
+        centred = centred / ((values.std() if values.numel() > 1 else values.new_zeros(())) + epsilon)
+    flat = (max_scored(rewards_PG) == -max_scored(-rewards_PG)).unsqueeze(-1)
+    return torch.where(scored & ~flat & (n > 1), centred, torch.zeros_like(centred))
+
+
+def max_scored(rewards_PG: Tensor) -> Tensor:
+    """The largest scored reward of each group; -inf where none is scored. Shape (P,)."""
+    return rewards_PG.nan_to_num(nan=-torch.inf).max(-1).values

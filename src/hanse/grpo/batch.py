@@ -1,0 +1,125 @@
+"""Groups packed for an update: rectangular micro-batches, global denominators, idle rows left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hanse.grpo.objectives import Totals
+from hanse.policy.rollout import Group, length_mask
+
+
+@dataclass(frozen=True)
+class Batch:
+    """P groups of G rollouts. Tokens, masks and log-probs are (P, G, T), advantages (P, G), float32."""
+
+    prompts_P: list[tuple[int, ...]]
+    tokens_PGT: Tensor
+    lengths_PG: Tensor
+    mask_PGT: Tensor
+    advantages_PG: Tensor
+    sampler_logp_PGT: Tensor
+    behaviour_logp_PGT: Tensor
+    """Under the distribution that was really sampled from, after top-k and top-p."""
+    old_logp_PGT: Tensor | None = None
+
+    @property
+    def rollouts(self) -> int:
+        return self.advantages_PG.numel()
+
+    def select(self, prompts: slice | list[int], members: slice = slice(None)) -> Batch:
+        """The given groups and members, cut to their longest completion."""
+        lengths = self.lengths_PG[prompts, members]
+        width = max(1, int(lengths.max())) if lengths.numel() else 1
+
+        def part(tensor: Tensor) -> Tensor:
+            return tensor[prompts, members, :width]
+
+        chosen = (
+            self.prompts_P[prompts] if isinstance(prompts, slice) else [self.prompts_P[i] for i in prompts]
+        )
+        return Batch(
+            prompts_P=chosen,
+            tokens_PGT=part(self.tokens_PGT),
+            lengths_PG=lengths,
+            mask_PGT=part(self.mask_PGT),
+            advantages_PG=self.advantages_PG[prompts, members],
+            sampler_logp_PGT=part(self.sampler_logp_PGT),
+            behaviour_logp_PGT=part(self.behaviour_logp_PGT),
+            old_logp_PGT=None if self.old_logp_PGT is None else part(self.old_logp_PGT),
+        )
+
+
+def pack(groups: Sequence[Group], *, mask_truncated: bool = False) -> Batch:
+    """Groups of one size, with rewards and advantages, as one batch.
+
+    A rollout is active in the loss if it was scored and, with `mask_truncated`, if it ended by itself;
+    numerator and denominators use this same mask.
+    """
+    width = max(g.tokens_GT.shape[1] for g in groups)
+
+    def stack(tensors: list[Tensor]) -> Tensor:
+        return torch.stack([torch.nn.functional.pad(t, (0, width - t.shape[-1])) for t in tensors])
+
+    lengths = torch.stack([g.lengths_G for g in groups])
+    active = torch.stack([_active(g, mask_truncated) for g in groups]).to(lengths.device)
+    P, G = lengths.shape
+    logp = stack([g.logp_GT for g in groups])
+    cut = any(g.kept_logp_GT is not None for g in groups)
+    kept = stack([g.kept_logp_GT for g in groups if g.kept_logp_GT is not None]) if cut else None
+    return Batch(
+        prompts_P=[g.prompt_ids for g in groups],
+        tokens_PGT=stack([g.tokens_GT for g in groups]),
+        lengths_PG=lengths,
+        mask_PGT=length_mask(lengths.view(-1), width).view(P, G, width) & active.unsqueeze(-1),
+        advantages_PG=torch.stack([_advantages(g) for g in groups]).to(lengths.device, torch.float32),
+        sampler_logp_PGT=logp,
+        behaviour_logp_PGT=logp if kept is None else logp - kept,
+    )
+
+
+def _active(group: Group, mask_truncated: bool) -> Tensor:
+    active = torch.ones(group.size, dtype=torch.bool) if group.rewards_G is None else ~group.rewards_G.isnan()
+    return active & group.terminated_G.cpu() if mask_truncated else active
+
+
+def _advantages(group: Group) -> Tensor:
+    if group.advantages_G is None:
+        raise ValueError(f"group {group.problem.id!r} has no advantages")
+    return group.advantages_G
+
+
+def totals(batch: Batch, whole: Batch, updates: int, max_tokens: int) -> Totals:
+    """Denominators of the update on `batch`, one of `updates` that share the rollouts of `whole`."""
+    return Totals(
+        sequences=max(1.0, float(batch.mask_PGT.any(-1).sum())),
+        tokens=max(1.0, float(batch.mask_PGT.sum())),
+        batch_tokens=max(1.0, float(whole.mask_PGT.sum()) / updates),
+        slots=float(batch.rollouts),
+        max_tokens=float(max_tokens),
+    )
+
+
+def without_idle_groups(batch: Batch) -> Batch:
+    """Leave out groups none of whose active rollouts has an advantage: they have no gradient if beta = 0."""
+    busy = ((batch.advantages_PG != 0) & batch.mask_PGT.any(-1)).any(-1)
+    return batch if bool(busy.all()) else batch.select(busy.nonzero().squeeze(1).tolist())
+
+
+def micro_batches(batch: Batch, rollouts: int) -> Iterator[Batch]:
+    """Rectangles of at most `rollouts` rollouts; `rollouts` is a multiple of G or divides it."""
+    P, G = batch.advantages_PG.shape
+    prompts, members = max(1, rollouts // G), min(G, rollouts)
+    for start in range(0, P, prompts):
+        for first in range(0, G, members):
+            yield batch.select(slice(start, start + prompts), slice(first, first + members))
+
+
+def fitting_micro_batch(wanted: int, group_size: int) -> int:
+    """The largest valid micro-batch not above `wanted`: a multiple of the group size, or a divisor of it."""
+    if wanted >= group_size:
+        return wanted - wanted % group_size
+    return max(d for d in range(1, max(1, wanted) + 1) if group_size % d == 0)

@@ -1,0 +1,209 @@
+"""One GRPO step: draw, sample, score, compare within groups, learn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from hanse.grpo.advantages import group_advantages, group_mean_std
+from hanse.grpo.batch import pack
+from hanse.grpo.learner import Learner
+from hanse.policy.rollout import Group
+from hanse.policy.sampler import Sampler
+from hanse.recipe.model import GrpoSpec
+from hanse.tasks.problem import Problem
+from hanse.tasks.scoring.scores import Scores
+
+Draw = Callable[[int], tuple[Sequence[Problem], Sequence[int]]]
+"""n -> n problems and the seed of each one's random stream."""
+
+
+class Scoring(Protocol):
+    """Anything that scores completions, the sandboxed `Scorer` above all."""
+
+    def score(
+        self,
+        problems_N: Sequence[Problem],
+        completions_N: Sequence[str],
+        completion_ids_N: Sequence[list[int]] | None = None,
+    ) -> Scores: ...
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """The groups that were trained on, with rewards and advantages, and the step's metrics."""
+
+    groups: list[Group]
+    metrics: dict[str, float]
+
+
+class Stopwatch:
+    """Seconds by phase."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        now = time.perf_counter()
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._last
+        self._last = now
+
+
+def grpo_step(draw: Draw, sampler: Sampler, scorer: Scoring, learner: Learner) -> StepResult:
+    """Run one step and update the learner's policy in place."""
+    spec, watch = learner.spec, Stopwatch()
+    gathered = _Gathered()
+    groups = gathered.fill(draw, sampler, scorer, spec, watch)
+    if spec.objective == "rloo" and spec.beta > 0:
+        charge_divergence(groups, learner)
+    assign_advantages(groups, spec)
+    metrics = rollout_metrics(groups) | gathered.metrics()
+    watch.lap("score")
+    metrics |= learner.step(groups)
+    watch.lap("train")
+    metrics |= {f"time/{phase}": seconds for phase, seconds in watch.seconds.items()}
+    metrics["step_time"] = sum(watch.seconds.values())
+    return StepResult(groups, metrics)
+
+
+class _Gathered:
+    """The groups of one step, and what gathering them cost."""
+
+    def __init__(self) -> None:
+        self.tokens = 0
+        self.resampled = 0
+        self.failures: dict[str, int] = {}
+        self.values: dict[str, list[float]] = {}
+
+    def fill(
+        self, draw: Draw, sampler: Sampler, scorer: Scoring, spec: GrpoSpec, watch: Stopwatch
+    ) -> list[Group]:
+        """Sample and score `prompts_per_step` groups; with dynamic sampling (DAPO), replace those whose
+        rewards are all equal, `max_resamples` times at most, and keep some of them only to fill up."""
+        wanted = spec.prompts_per_step
+        groups: list[Group] = []
+        spare: list[Group] = []
+        for attempt in range(1 + (spec.max_resamples if spec.dynamic_sampling else 0)):
+            missing = wanted - len(groups)
+            if missing == 0:
+                break
+            self.resampled += missing if attempt else 0
+            problems, seeds = draw(missing)
+            new = sampler.sample(problems, spec.group_size, seeds)
+            watch.lap("sample")
+            self._score(new, sampler, scorer)
+            watch.lap("score")
+            if spec.dynamic_sampling:
+                spare += [g for g in new if not informative(g)]
+                new = [g for g in new if informative(g)]
+            groups += new
+        return groups + spare[: wanted - len(groups)]
+
+    def _score(self, groups: list[Group], sampler: Sampler, scorer: Scoring) -> None:
+        scores = score_groups(groups, sampler, scorer)
+        self.tokens += sum(int(g.lengths_G.sum()) for g in groups)
+        for reason, count in scores.failures.items():
+            self.failures[reason] = self.failures.get(reason, 0) + count
+        for name, values in zip(scores.names_F, scores.values_FN, strict=True):
+            self.values.setdefault(name, []).extend(values.tolist())
+
+    def metrics(self) -> dict[str, float]:
+        means: dict[str, float] = {"num_tokens": self.tokens, "resampled_groups": self.resampled}
+        for name, values in self.values.items():
+            tensor = torch.tensor(values, dtype=torch.float64)
+            known = tensor[~tensor.isnan()]
+            if known.numel():
+                means[f"rewards/{name}/mean"] = float(known.mean())
+                means[f"rewards/{name}/std"] = float(known.std()) if known.numel() > 1 else 0.0
+        means |= {f"unscored/{reason}": count for reason, count in self.failures.items()}
+        means["unscored"] = sum(self.failures.values())
+        return means
+
+
+def score_groups(groups: Sequence[Group], sampler: Sampler, scorer: Scoring) -> Scores:
+    """Score all completions of `groups` and write their rewards into them."""
+    ids = [row for g in groups for row in g.token_ids_G()]
+    problems = [g.problem for g in groups for _ in range(g.size)]
+    scores = scorer.score(problems, sampler.policy.decode(ids), ids)
+    rewards = torch.from_numpy(scores.totals_N.copy())
+    start = 0
+    for g in groups:
+        g.rewards_G = rewards[start : start + g.size]
+        start += g.size
+    return scores
+
+
+def informative(group: Group) -> bool:
+    """Whether its scored rewards differ: only then is there a gradient."""
+    assert group.rewards_G is not None
+    known = group.rewards_G[~group.rewards_G.isnan()]
+    return bool(known.numel() > 1 and (known != known[0]).any())
+
+
+def assign_advantages(groups: Sequence[Group], spec: GrpoSpec) -> None:
+    """Write advantages into all groups at once (their batch std, if asked for, spans them all)."""
+    rewards = torch.stack([g.rewards_G for g in groups if g.rewards_G is not None])
+    for g, row in zip(
+        groups, group_advantages(rewards, baseline=spec.baseline, scale=spec.scale), strict=True
+    ):
+        g.advantages_G = row
+
+
+def charge_divergence(groups: Sequence[Group], learner: Learner) -> None:
+    """RLOO's KL: take beta times log(policy / reference) of each sequence off its reward."""
+    batch = pack([_with_zero_advantages(g) for g in groups])
+    ref = learner.reference_logprobs(batch)
+    divergence = torch.where(batch.mask_PGT, batch.sampler_logp_PGT - ref, 0.0).sum(-1).double().cpu()
+    for g, charge in zip(groups, divergence, strict=True):
+        assert g.rewards_G is not None
+        g.rewards_G = g.rewards_G - learner.spec.beta * charge
+
+
+def _with_zero_advantages(group: Group) -> Group:
+    return Group(**{**group.__dict__, "advantages_G": torch.zeros(group.size)})
+
+
+def rollout_metrics(groups: Sequence[Group]) -> dict[str, float]:
+    """Reward, signal and length statistics of scored groups, under TRL's names.
+
+    `reward_std` is the mean within-group std of the final reward. `entropy` is the mean of -log p over the
+    sampled tokens: an unbiased estimate of the policy's entropy that costs nothing. `policy_grad_signal`
+    is the mean absolute advantage; on-policy, the loss itself is near 0 by construction.
+    """
+    rewards = torch.stack([g.rewards_G for g in groups if g.rewards_G is not None])
+    advantages = torch.stack([g.advantages_G for g in groups if g.advantages_G is not None])
+    mean_P, std_P = group_mean_std(rewards)
+    counted = (~rewards.isnan()).any(-1)
+    lengths = torch.cat([g.lengths_G for g in groups]).double()
+    ended = torch.cat([g.terminated_G for g in groups])
+    surprise = sum(float(-(g.logp_GT * g.mask_GT).sum()) for g in groups)
+    flat = torch.tensor([not informative(g) for g in groups])
+    metrics = {
+        "reward": float(mean_P[counted].mean()) if bool(counted.any()) else None,
+        "reward_std": float(std_P[counted].mean()) if bool(counted.any()) else None,
+        "frac_reward_zero_std": float(flat.double().mean()),
+        "policy_grad_signal": float(advantages.abs().mean()),
+        "entropy": surprise / float(lengths.sum()),
+        "completions/mean_length": float(lengths.mean()),
+        "completions/min_length": float(lengths.min()),
+        "completions/max_length": float(lengths.max()),
+        "completions/clipped_ratio": float((~ended).double().mean()),
+        "completions/mean_terminated_length": float(lengths[ended].mean()) if bool(ended.any()) else None,
+    }
+    return {name: value for name, value in metrics.items() if value is not None}
+
+
+def mean_metrics(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Mean over steps of each metric; counts, tokens and seconds are summed."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    merged = {}
+    for name in names:
+        values = [row[name] for row in rows if name in row]
+        summed = name.startswith(("time/", "unscored", "resampled")) or name in ("num_tokens", "step_time")
+        merged[name] = sum(values) if summed else sum(values) / len(values)
+    return merged

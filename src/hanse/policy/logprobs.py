@@ -1,0 +1,124 @@
+"""Log-probs of completions with gradients, the prompt read once a group (2506.05433)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import DynamicCache
+
+from hanse.policy.cache import pad_prompts, repeat_cache, repeat_rows
+from hanse.policy.policy import Policy
+
+_ROWS_AT_ONCE = 1 << 22
+"""Vocabulary entries that the fused log-prob handles at once: bounds its scratch memory."""
+
+
+class _TokenLogProbs(torch.autograd.Function):
+    """log p of given tokens, without keeping a softmax in memory."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, tokens: Tensor, temperature: float) -> Tensor:
+        rows, V = logits.shape
+        logp = logits.new_empty(rows, dtype=torch.float32)
+        lse = torch.empty_like(logp)
+        for part in _row_blocks(rows, V):
+            scaled = logits[part].float() / temperature
+            lse[part] = scaled.logsumexp(-1)
+            logp[part] = scaled.gather(-1, tokens[part].unsqueeze(-1)).squeeze(-1) - lse[part]
+        ctx.save_for_backward(logits, tokens, lse)
+        ctx.temperature = temperature
+        return logp
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        logits, tokens, lse = ctx.saved_tensors
+        grad_logp = gradients[0] / ctx.temperature
+        grad = torch.empty_like(logits)
+        for part in _row_blocks(*logits.shape):
+            block = (logits[part].float() / ctx.temperature).sub_(lse[part].unsqueeze(-1)).exp_()
+            block.mul_(-grad_logp[part].unsqueeze(-1))
+            block.scatter_add_(-1, tokens[part].unsqueeze(-1), grad_logp[part].unsqueeze(-1))
+            grad[part] = block
+        return grad, None, None
+
+
+def _row_blocks(rows: int, width: int) -> list[slice]:
+    step = max(1, _ROWS_AT_ONCE // width)
+    return [slice(start, start + step) for start in range(0, rows, step)]
+
+
+def token_logprobs(logits_NTV: Tensor, tokens_NT: Tensor, temperature: float) -> Tensor:
+    """Log-prob of each token at `temperature`. Float32, shape (N, T)."""
+    N, T, V = logits_NTV.shape
+    logp: Tensor = _TokenLogProbs.apply(logits_NTV.reshape(N * T, V), tokens_NT.reshape(N * T), temperature)
+    return logp.view(N, T)
+
+
+def completion_logprobs(
+    policy: Policy, prompts_P: list[tuple[int, ...]], tokens_PGT: Tensor, temperature: float
+) -> Tensor:
+    """Log-probs of `G` completions of each prompt, shape (P, G, T), differentiable.
+
+    What stands behind a completion's end is computed and means nothing: mask it by length.
+    """
+    P, G, T = tokens_PGT.shape
+    ids, lengths = pad_prompts(prompts_P, policy.pad_id, tokens_PGT.device)
+    shared = policy.shared_prompt and ids.shape[1] > 1 and bool((lengths > 1).all())
+    forward = _shared_logits if shared else _plain_logits
+    logits = forward(policy, ids, lengths, tokens_PGT)
+    return token_logprobs(logits, tokens_PGT.reshape(P * G, T), temperature).view(P, G, T)
+
+
+def _positions(lengths_P: Tensor, width: int) -> Tensor:
+    return torch.arange(width, device=lengths_P.device) - (width - lengths_P).unsqueeze(1)
+
+
+def _shared_logits(policy: Policy, ids_PL: Tensor, lengths_P: Tensor, tokens_PGT: Tensor) -> Tensor:
+    """All but the prompt's last token go through the model once; gradients flow back through the cache."""
+    P, G, T = tokens_PGT.shape
+    L = ids_PL.shape[1]
+    positions = _positions(lengths_P, L)
+    ragged = bool((lengths_P != L).any())
+    mask = (positions >= 0).long() if ragged else None
+    cache = DynamicCache()
+    policy.model(
+        input_ids=ids_PL[:, :-1],
+        attention_mask=None if mask is None else mask[:, :-1],
+        position_ids=positions[:, :-1].clamp(min=0),
+        cache=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    last = ids_PL[:, -1:].repeat_interleave(G, 0)
+    inputs = torch.cat([last, tokens_PGT.reshape(P * G, T)[:, :-1]], 1)
+    first = (lengths_P - 1).repeat_interleave(G).unsqueeze(1)
+    if mask is not None:
+        mask = torch.cat([repeat_rows(mask[:, :-1], G), mask.new_ones(P * G, T)], 1)
+    logits: Tensor = policy.model(
+        input_ids=inputs,
+        attention_mask=mask,
+        position_ids=first + torch.arange(T, device=inputs.device),
+        cache=repeat_cache(cache, G),
+        use_cache=True,
+    ).logits
+    return logits
+
+
+def _plain_logits(policy: Policy, ids_PL: Tensor, lengths_P: Tensor, tokens_PGT: Tensor) -> Tensor:
+    """Prompt and completion in one row, as gradient checkpointing needs it."""
+    P, G, T = tokens_PGT.shape
+    L = ids_PL.shape[1]
+    inputs = torch.cat([ids_PL.repeat_interleave(G, 0), tokens_PGT.reshape(P * G, T)[:, :-1]], 1)
+    positions = _positions(lengths_P, L).repeat_interleave(G, 0)
+    following = lengths_P.repeat_interleave(G).unsqueeze(1) + torch.arange(T - 1, device=inputs.device)
+    positions = torch.cat([positions, following], 1)
+    logits: Tensor = policy.model(
+        input_ids=inputs,
+        attention_mask=(positions >= 0).long() if bool((lengths_P != L).any()) else None,
+        position_ids=positions.clamp(min=0),
+        use_cache=False,
+        logits_to_keep=T,
+    ).logits
+    return logits

@@ -1,0 +1,100 @@
+"""One view of what trains, for full and LoRA alike: tensors by name, in name order, in flat buffers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+
+class Parameters:
+    """The trainable tensors of a model behind flat buffers.
+
+    `master` is float32 and belongs to the learner; `cast` is what the model computes with. They are the
+    same memory when the model is float32. Swapping a client in is one copy into `master`.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        named = sorted((name, p) for name, p in model.named_parameters() if p.requires_grad)
+        if not named:
+            raise ValueError("the model has no trainable parameter")
+        dtypes = {p.dtype for _, p in named}
+        if len(dtypes) != 1:
+            raise ValueError(f"trainable parameters have several dtypes: {sorted(map(str, dtypes))}")
+        self.names = tuple(name for name, _ in named)
+        self.shapes = tuple(tuple(p.shape) for _, p in named)
+        self.dtype: torch.dtype = dtypes.pop()
+        self._parameters = [p for _, p in named]
+        self.cast = torch.cat([p.detach().reshape(-1) for p in self._parameters])
+        self.master = self.cast if self.dtype == torch.float32 else self.cast.float()
+        self._cast_grad: Tensor | None = None
+        self.grad: Tensor | None = None
+        self._point_to(self.cast)
+
+    @property
+    def numel(self) -> int:
+        return self.master.numel()
+
+    def load(self, master: Tensor) -> None:
+        """Take over a flat float32 vector of values, shape (numel,)."""
+        self.master.copy_(master)
+        self.push()
+
+    def push(self) -> None:
+        """Let the model compute with the current master values."""
+        if self.cast is not self.master:
+            self.cast.copy_(self.master)
+
+    def views(self, flat: Tensor) -> dict[str, Tensor]:
+        """The named tensors inside a flat vector, without copying."""
+        sizes = [p.numel() for p in self._parameters]
+        parts = flat.split(sizes)
+        return {n: part.view(shape) for n, part, shape in zip(self.names, parts, self.shapes, strict=True)}
+
+    def start_gradients(self) -> None:
+        """Zero the gradients; from here `backward` accumulates into the flat buffer."""
+        if self.grad is None:
+            self._cast_grad = torch.zeros_like(self.cast)
+            self.grad = self._cast_grad if self.cast is self.master else torch.zeros_like(self.master)
+        assert self._cast_grad is not None
+        self.grad.zero_()
+        self._cast_grad.zero_()
+        for p, view in zip(self._parameters, self.views(self._cast_grad).values(), strict=True):
+            p.grad = view
+
+    def collect_gradients(self) -> None:
+        """Add a low-precision micro-batch gradient to the float32 sum; call after each backward."""
+        assert self.grad is not None and self._cast_grad is not None
+        if self.grad is not self._cast_grad:
+            self.grad.add_(self._cast_grad)
+            self._cast_grad.zero_()
+
+    def drop_gradients(self) -> None:
+        """Free the gradient buffers."""
+        self.grad = self._cast_grad = None
+        for p in self._parameters:
+            p.grad = None
+
+    @contextmanager
+    def replaced_by(self, values: Tensor) -> Iterator[None]:
+        """Compute with other values (a frozen reference, say) inside the block."""
+        self._point_to(values)
+        try:
+            yield
+        finally:
+            self._point_to(self.cast)
+
+    def sha256(self) -> str:
+        """Over names, shapes, dtype and the values that the model computes with, in name order."""
+        digest = hashlib.sha256()
+        for name, tensor in self.views(self.cast).items():
+            digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
+            digest.update(tensor.contiguous().view(torch.uint8).cpu().numpy().tobytes())
+        return digest.hexdigest()
+
+    def _point_to(self, flat: Tensor) -> None:
+        for p, view in zip(self._parameters, self.views(flat).values(), strict=True):
+            p.data = view

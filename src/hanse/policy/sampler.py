@@ -1,0 +1,182 @@
+"""Sampling: token in, token out. The prompt is read once a group, and finished rows leave the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import DynamicCache
+
+from hanse.policy.cache import buffered_cache, keep_rows, pad_prompts
+from hanse.policy.policy import Policy
+from hanse.policy.rollout import Group
+from hanse.randomness import gumbel_noise, stream_keys
+from hanse.tasks.problem import Problem
+
+_COMPACT_SHARE = 1 / 8
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to sample. `rows` bounds the completions decoded at once; `greedy` takes the most likely token."""
+
+    max_new_tokens: int
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    greedy: bool = False
+    rows: int = 512
+
+    @property
+    def truncates(self) -> bool:
+        return self.top_k > 0 or self.top_p < 1.0
+
+
+def truncate(logp_NV: Tensor, top_k: int, top_p: float) -> Tensor:
+    """Log-probs with everything outside top-k, then outside the top-p nucleus, at -inf. Not renormalised.
+
+    A token stays in the nucleus when the mass before it (in falling order) is below `top_p`.
+    """
+    if top_k > 0 and top_k < logp_NV.shape[-1]:
+        threshold = logp_NV.topk(top_k, dim=-1).values[..., -1:]
+        logp_NV = logp_NV.masked_fill(logp_NV < threshold, -torch.inf)
+    if top_p < 1.0:
+        ordered, index = logp_NV.sort(dim=-1, descending=True)
+        mass = ordered.exp() / ordered.exp().sum(-1, keepdim=True)
+        cut = (mass.cumsum(-1) - mass) >= top_p
+        logp_NV = logp_NV.masked_fill(torch.zeros_like(cut).scatter(-1, index, cut), -torch.inf)
+    return logp_NV
+
+
+class Sampler:
+    """Samples groups of completions from a policy.
+
+    >>> groups = Sampler(policy, Sampling(max_new_tokens=8)).sample(problems, 4, seeds)
+    """
+
+    def __init__(self, policy: Policy, sampling: Sampling) -> None:
+        self.policy, self.sampling = policy, sampling
+
+    @torch.no_grad()
+    def sample(self, problems_P: Sequence[Problem], group_size: int, seeds_P: Sequence[int]) -> list[Group]:
+        """`group_size` completions of each problem.
+
+        Each rollout draws from the stream (its problem's seed, its slot), whatever its batch-mates.
+        """
+        self.policy.model.eval()
+        per_batch = max(1, self.sampling.rows // group_size)
+        groups: list[Group] = []
+        for start in range(0, len(problems_P), per_batch):
+            chunk = slice(start, start + per_batch)
+            groups += self._sample_batch(problems_P[chunk], group_size, seeds_P[chunk])
+        return groups
+
+    def _sample_batch(self, problems_P: Sequence[Problem], G: int, seeds_P: Sequence[int]) -> list[Group]:
+        policy = self.policy
+        prompts = [policy.encode(problem.prompt) for problem in problems_P]
+        seeds = torch.tensor(seeds_P, dtype=torch.int64, device=policy.device).repeat_interleave(G)
+        slots = torch.arange(G, device=policy.device).repeat(len(prompts))
+        decoding = _Decoding(self.sampling, policy, stream_keys(seeds, slots))
+        decoding.run(prompts, G)
+        return decoding.groups(problems_P, prompts, G)
+
+
+class _Decoding:
+    """The growing completions of one batch. Rows of the model's batch shrink as completions finish."""
+
+    def __init__(self, sampling: Sampling, policy: Policy, keys_N: Tensor) -> None:
+        N, T, device = keys_N.shape[0], sampling.max_new_tokens, keys_N.device
+        self.sampling, self.policy, self.keys = sampling, policy, keys_N
+        self.tokens = torch.full((N, T), policy.pad_id, dtype=torch.int64, device=device)
+        self.logp = torch.zeros((N, T), device=device)
+        self.kept = torch.zeros((N, T), device=device) if sampling.truncates else None
+        self.lengths = torch.zeros(N, dtype=torch.int64, device=device)
+        self.terminated = torch.zeros(N, dtype=torch.bool, device=device)
+        self.eos = torch.tensor(policy.eos_ids, device=device)
+
+    def run(self, prompts: list[tuple[int, ...]], G: int) -> None:
+        ids, lengths = pad_prompts(prompts, self.policy.pad_id, self.keys.device)
+        ragged = bool((lengths != ids.shape[1]).any())
+        positions = torch.arange(ids.shape[1], device=ids.device) - (ids.shape[1] - lengths).unsqueeze(1)
+        mask = (positions >= 0).long() if ragged else None
+        cache = DynamicCache()
+        model = self.policy.model
+        out = model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions.clamp(min=0),
+            cache=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        logits = out.logits[:, -1].repeat_interleave(G, 0)
+        cache = buffered_cache(cache, G, self.sampling.max_new_tokens)
+        if mask is not None:
+            room = mask.new_ones(mask.shape[0], self.sampling.max_new_tokens)
+            mask = torch.cat([mask, room], 1).repeat_interleave(G, 0)
+        self._decode(logits, cache, mask, lengths.repeat_interleave(G), ids.shape[1])
+
+    def _decode(
+        self, logits: Tensor, cache: DynamicCache, mask: Tensor | None, start: Tensor, width: int
+    ) -> None:
+        rows = torch.arange(self.keys.shape[0], device=self.keys.device)
+        alive = torch.ones_like(rows, dtype=torch.bool)
+        for t in range(self.sampling.max_new_tokens):
+            chosen = self._choose(logits, rows, alive, t)
+            alive = alive & ~torch.isin(chosen, self.eos)
+            remaining = int(alive.sum())
+            if remaining == 0 or t + 1 == self.sampling.max_new_tokens:
+                return
+            if remaining <= len(rows) * (1 - _COMPACT_SHARE):
+                index = alive.nonzero().squeeze(1)
+                keep_rows(cache, index)
+                rows, alive, chosen = rows[index], alive[index], chosen[index]
+                mask = None if mask is None else mask[index]
+            out = self.policy.model(
+                input_ids=chosen.unsqueeze(1),
+                attention_mask=None if mask is None else mask[:, : width + t + 1],
+                position_ids=(start[rows] + t).unsqueeze(1),
+                cache=cache,
+                use_cache=True,
+            )
+            logits = out.logits[:, -1]
+
+    def _choose(self, logits: Tensor, rows: Tensor, alive: Tensor, t: int) -> Tensor:
+        """Draw token t of every row of the batch and record it for those still alive."""
+        sampling = self.sampling
+        logp = torch.log_softmax(logits.float() / sampling.temperature, dim=-1)
+        kept = truncate(logp, sampling.top_k, sampling.top_p)
+        noise = 0.0 if sampling.greedy else gumbel_noise(self.keys[rows], t, logp.shape[-1])
+        chosen = (kept + noise).argmax(-1)
+        whole = bool(alive.all())
+        where, token = (rows, chosen) if whole else (rows[alive], chosen[alive])
+        self.tokens[where, t] = token
+        row_logp = logp if whole else logp[alive]
+        self.logp[where, t] = row_logp.gather(-1, token.unsqueeze(-1)).squeeze(-1)
+        if self.kept is not None:
+            self.kept[where, t] = (kept if whole else kept[alive]).logsumexp(-1)
+        self.lengths[where] += 1
+        self.terminated[where] = torch.isin(token, self.eos)
+        return chosen
+
+    def groups(self, problems: Sequence[Problem], prompts: list[tuple[int, ...]], G: int) -> list[Group]:
+        width = max(1, int(self.lengths.max()))
+        tokens, logp = self.tokens[:, :width], self.logp[:, :width]
+        kept = None if self.kept is None else self.kept[:, :width]
+        made = []
+        for i, (problem, prompt) in enumerate(zip(problems, prompts, strict=True)):
+            own = slice(i * G, (i + 1) * G)
+            made.append(
+                Group(
+                    problem=problem,
+                    prompt_ids=prompt,
+                    tokens_GT=tokens[own],
+                    lengths_G=self.lengths[own],
+                    terminated_G=self.terminated[own],
+                    logp_GT=logp[own],
+                    kept_logp_GT=None if kept is None else kept[own],
+                )
+            )
+        return made

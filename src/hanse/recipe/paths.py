@@ -1,0 +1,39 @@
+"""Relative paths in a recipe become absolute, so that a run does not depend on the current folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def resolve_paths(document: dict[str, Any], folder: Path) -> None:
+    """Make the file paths of an unvalidated recipe document absolute, in place, counting from `folder`.
+
+    Data files and reward files always; a model or data set only where such a folder exists or the path
+    starts like one ("./", "../", "~"), since it may be the name of one on the hub.
+    """
+    task, policy, rewards = (document.get(key) for key in ("task", "policy", "rewards"))
+    if isinstance(task, dict):
+        files = task.get("type") in ("jsonl", "parquet")
+        for key in ("path", "held_out_path"):
+            _replace(task, key, folder, always=files)
+    if isinstance(policy, dict):
+        _replace(policy, "path", folder, always=False)
+    for reward in rewards if isinstance(rewards, list) else []:
+        if isinstance(reward, dict) and isinstance(reward.get("path"), str):
+            file, colon, function = reward["path"].rpartition(":")
+            if colon and file.endswith(".py"):
+                reward["path"] = f"{_absolute(file, folder)}:{function}"
+
+
+def _replace(section: dict[str, Any], key: str, folder: Path, *, always: bool) -> None:
+    value = section.get(key)
+    if not isinstance(value, str) or not value:
+        return
+    local = value.startswith(("./", "../", "~")) or value in (".", "..")
+    if always or local or (folder / value).is_dir():
+        section[key] = _absolute(value, folder)
+
+
+def _absolute(path: str, folder: Path) -> str:
+    return str((folder / Path(path).expanduser()).resolve())
