@@ -132,8 +132,8 @@ class Learner:
         self.state.non_finite_streak += 1
         if self.state.non_finite_streak >= self.spec.max_non_finite_steps:
             raise NonFiniteError(
-                f"grpo.lr: {self.state.non_finite_streak} updates in a row had a non-finite gradient; none was "
-                f"applied. Lower grpo.lr (now {self.spec.lr:g}) or grpo.max_grad_norm, or use float32."
+                f"grpo.lr: {self.state.non_finite_streak} updates in a row had a non-finite gradient, none "
+                f"was applied. Lower grpo.lr (now {self.spec.lr:g}) or grpo.max_grad_norm, or use float32."
             )
 
     def _accumulate_or_halve(self, busy: Batch, denominators: Totals, metrics: _Accumulator) -> None:
@@ -171,7 +171,7 @@ class Learner:
             weight_NT=self._correction(old, micro),
         )
         loss = self._objective(inputs)
-        loss.value.backward()  # type: ignore[no-untyped-call]
+        loss.value.backward()
         self.policy.parameters.collect_gradients()
         metrics.record_loss(loss.value.detach(), loss.sums)
         gap = (logp.detach() - micro.sampler_logp_PGT).abs()[micro.mask_PGT]

@@ -16,7 +16,7 @@ class BufferedLayer(DynamicLayer):
     values: Tensor
 
     def __init__(self, keys: Tensor, values: Tensor, capacity: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._length = keys.shape[-2]
         self._buffers = [self._buffer(t, capacity) for t in (keys, values)]
         self.dtype, self.device = keys.dtype, keys.device

@@ -52,7 +52,9 @@ def _row_blocks(rows: int, width: int) -> list[slice]:
 def token_logprobs(logits_NTV: Tensor, tokens_NT: Tensor, temperature: float) -> Tensor:
     """Log-prob of each token at `temperature`. Float32, shape (N, T)."""
     N, T, V = logits_NTV.shape
-    logp: Tensor = _TokenLogProbs.apply(logits_NTV.reshape(N * T, V), tokens_NT.reshape(N * T), temperature)
+    logp: Tensor = _TokenLogProbs.apply(  # type: ignore[no-untyped-call]
+        logits_NTV.reshape(N * T, V), tokens_NT.reshape(N * T), temperature
+    )
     return logp.view(N, T)
 
 

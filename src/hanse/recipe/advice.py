@@ -32,7 +32,7 @@ def _objective(recipe: Recipe) -> Iterator[str]:
             "above (DAPO: 0.2 and 0.28). Swapped?"
         )
     if grpo.objective in ("dr_grpo", "rloo") and grpo.scale != "none":
-        yield f'grpo.objective = "{grpo.objective}" is published with scale = "none"; here it is "{grpo.scale}".'
+        yield f'grpo.objective = "{grpo.objective}" is published with scale = "none", not "{grpo.scale}".'
     if grpo.objective == "rloo" and grpo.baseline != "leave_one_out":
         yield 'grpo.objective = "rloo" is published with baseline = "leave_one_out".'
     if grpo.objective == "gspo" and grpo.clip_low >= 0.1:
@@ -69,8 +69,8 @@ def _optimiser(recipe: Recipe) -> Iterator[str]:
     steps = recipe.rounds * grpo.local_steps
     if grpo.warmup_steps >= steps:
         yield (
-            f"grpo.warmup_steps = {grpo.warmup_steps} of {recipe.rounds} × {grpo.local_steps} = {steps} steps: "
-            "the learning rate never reaches grpo.lr."
+            f"grpo.warmup_steps = {grpo.warmup_steps}, but there are {recipe.rounds} × {grpo.local_steps} = "
+            f"{steps} steps: the learning rate never reaches grpo.lr."
         )
     if policy.train == "lora" and grpo.lr <= 2e-6:
         yield f"grpo.lr = {grpo.lr:g} is low for LoRA; 1e-5 to 1e-4 is usual (1e-6 suits full training)."

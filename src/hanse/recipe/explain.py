@@ -76,7 +76,7 @@ def _fault(details: ErrorDetails) -> _Fault:
         return _Fault(place.path, f"{given} is not a choice.", f"Choose {_any_of(context['expected'])}.")
     if kind == "union_tag_invalid":
         tags = _any_of(context["expected_tags"])
-        return _Fault(f"{place.path}.type", f"{context['tag']!r} is not a choice.", f"Choose {tags}.")
+        return _Fault(f"{place.path}.type", f'"{context["tag"]}" is not a choice.', f"Choose one of {tags}.")
     if kind in _EXPECTED:
         return _Fault(place.path, f"expected {_EXPECTED[kind]}, got {given}.", _instead(place, kind))
     if kind in _BOUNDS:
@@ -84,6 +84,9 @@ def _fault(details: ErrorDetails) -> _Fault:
         return _Fault(
             place.path, f"must be {_BOUNDS[kind]} {bound}, got {given}.", _default(place, "Change it")
         )
+    if kind == "too_long":
+        problem = f"takes {context['max_length']} values, got {context['actual_length']}."
+        return _Fault(place.path, problem, _default(place, "Leave out the rest"))
     return _Fault(place.path, f"{details['msg']} (got {given}).", _default(place, "Change it"))
 
 
@@ -123,7 +126,7 @@ def _other_key(place: _Place) -> str:
     close = difflib.get_close_matches(place.key, keys, 1, 0.6)
     if close:
         return f"Did you mean {close[0]}? {valid}"
-    return f"This key belongs to [{homes[0]}]. {valid}" if homes else valid
+    return f"This key belongs to {' or '.join(f'[{home}]' for home in homes)}. {valid}" if homes else valid
 
 
 def _homes(key: str) -> Iterator[str]:

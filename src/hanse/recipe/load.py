@@ -119,4 +119,5 @@ def _inside(path: Path) -> str:
     names = sorted(path.glob("*.toml"))
     if not names:
         return "Give a recipe file."
-    return f"Give a recipe file, for example {path / 'recipe.toml' if path / 'recipe.toml' in names else names[0]}."
+    resolved = path / "recipe.toml"
+    return f"Give a recipe file, for example {resolved if resolved in names else names[0]}."

@@ -34,8 +34,8 @@ __all__ = [
 class LoraSpec(Section):
     """Low-rank adapters (2106.09685); `rslora` scales by alpha/sqrt(rank) (2312.03732)."""
 
-    rank: int = Field(8, ge=1)
-    alpha: float = Field(16, gt=0)
+    rank: int = Field(default=8, ge=1)
+    alpha: float = Field(default=16, gt=0)
     targets: list[str] | Literal["all-linear"] = "all-linear"
     rslora: bool = False
 
@@ -47,24 +47,24 @@ class WarmupSpec(Section):
     right with probability `right_by_level` only: the skill is there, but hidden under noise.
     """
 
-    max_steps: int = Field(600, ge=0)
-    batch_size: int = Field(256, ge=1)
-    lr: float = Field(2e-3, gt=0)
-    until_accuracy: float = Field(0.2, ge=0, le=1)
-    noisy_steps: int = Field(300, ge=0)
-    mix_by_level: list[float] = [0.35, 0.3, 0.3, 0.045, 0.005]
-    right_by_level: list[float] = [0.75, 0.5, 0.3, 0.1, 0.02]
+    max_steps: int = Field(default=600, ge=0)
+    batch_size: int = Field(default=256, ge=1)
+    lr: float = Field(default=2e-3, gt=0)
+    until_accuracy: float = Field(default=0.2, ge=0, le=1)
+    noisy_steps: int = Field(default=300, ge=0)
+    mix_by_level: list[float] = Field(default=[0.35, 0.3, 0.3, 0.045, 0.005])
+    right_by_level: list[float] = Field(default=[0.75, 0.5, 0.3, 0.1, 0.02])
 
 
 class TinyPolicy(Section):
     """A Llama of about 0.1 M parameters with a character tokenizer, built inside the run."""
 
     type: Literal["tiny"] = "tiny"
-    hidden: int = Field(64, ge=8)
-    layers: int = Field(2, ge=1)
-    heads: int = Field(4, ge=1)
-    intermediate: int = Field(192, ge=8)
-    context: int = Field(128, ge=8)
+    hidden: int = Field(default=64, ge=8)
+    layers: int = Field(default=2, ge=1)
+    heads: int = Field(default=4, ge=1)
+    intermediate: int = Field(default=192, ge=8)
+    context: int = Field(default=128, ge=8)
     train: Literal["full", "lora"] = "full"
     dtype: Literal["float32", "bfloat16"] = "float32"
     lora: LoraSpec = LoraSpec()
@@ -93,42 +93,42 @@ PolicySpec = Annotated[TinyPolicy | HfPolicy, Field(discriminator="type")]
 class GrpoSpec(Section):
     """One GRPO step: groups, advantages, objective, optimiser (see docs/methods/grpo.md)."""
 
-    group_size: int = Field(8, ge=1)
-    prompts_per_step: int = Field(32, ge=1)
-    local_steps: int = Field(5, ge=1)
-    max_new_tokens: int = Field(64, ge=1)
-    max_prompt_tokens: int | None = Field(None, ge=1)
-    temperature: float = Field(1.0, gt=0)
-    top_k: int = Field(0, ge=0)
-    top_p: float = Field(1.0, gt=0, le=1)
+    group_size: int = Field(default=8, ge=1)
+    prompts_per_step: int = Field(default=32, ge=1)
+    local_steps: int = Field(default=5, ge=1)
+    max_new_tokens: int = Field(default=64, ge=1)
+    max_prompt_tokens: int | None = Field(default=None, ge=1)
+    temperature: float = Field(default=1.0, gt=0)
+    top_k: int = Field(default=0, ge=0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
 
     objective: Literal["grpo", "dr_grpo", "dapo", "bnpo", "gspo", "cispo", "rloo"] = "grpo"
     baseline: Literal["mean", "leave_one_out"] = "mean"
     scale: Literal["group", "group_population", "batch", "none"] = "group"
-    clip_low: float = Field(0.2, ge=0)
-    clip_high: float | None = Field(None, ge=0)
-    delta: float | None = Field(None, gt=1)
-    beta: float = Field(0.0, ge=0)
+    clip_low: float = Field(default=0.2, ge=0)
+    clip_high: float | None = Field(default=None, ge=0)
+    delta: float | None = Field(default=None, gt=1)
+    beta: float = Field(default=0.0, ge=0)
     kl: Literal["k1", "k2", "k3"] = "k3"
-    iterations: int = Field(1, ge=1)
-    mini_batches: int = Field(1, ge=1)
+    iterations: int = Field(default=1, ge=1)
+    mini_batches: int = Field(default=1, ge=1)
     mask_truncated: bool = False
     importance_correction: Literal["none", "truncate", "mask"] = "none"
-    importance_cap: float = Field(2.0, gt=0)
+    importance_cap: float = Field(default=2.0, gt=0)
     dynamic_sampling: bool = False
-    max_resamples: int = Field(3, ge=1)
+    max_resamples: int = Field(default=3, ge=1)
 
-    lr: float = Field(1e-6, gt=0)
+    lr: float = Field(default=1e-6, gt=0)
     schedule: Literal["constant", "linear", "cosine"] = "constant"
-    warmup_steps: int = Field(0, ge=0)
+    warmup_steps: int = Field(default=0, ge=0)
     betas: tuple[float, float] = (0.9, 0.99)
-    weight_decay: float = Field(0.0, ge=0)
-    max_grad_norm: float = Field(1.0, gt=0)
-    micro_batch: int | None = Field(None, ge=1)
-    sample_batch: int | None = Field(None, ge=1)
-    max_non_finite_steps: int = Field(5, ge=1)
+    weight_decay: float = Field(default=0.0, ge=0)
+    max_grad_norm: float = Field(default=1.0, gt=0)
+    micro_batch: int | None = Field(default=None, ge=1)
+    sample_batch: int | None = Field(default=None, ge=1)
+    max_non_finite_steps: int = Field(default=5, ge=1)
 
-    degenerate_patience: int = Field(10, ge=1)
+    degenerate_patience: int = Field(default=10, ge=1)
     on_degenerate: Literal["warn", "fail"] = "warn"
 
 
@@ -145,31 +145,31 @@ class FederationSpec(Section):
 class PartitionSpec(Section):
     """Who owns which training problems."""
 
-    clients: int = Field(5, ge=1)
+    clients: int = Field(default=5, ge=1)
     by: Literal["column", "dirichlet", "size-skewed", "iid"] = "iid"
     column: str = "level"
-    alpha: float = Field(0.5, gt=0)
+    alpha: float = Field(default=0.5, gt=0)
 
 
 class EvaluationSpec(Section):
     """Accuracy on problems that no client trains on."""
 
-    every: int = Field(1, ge=1)
-    problems_per_level: int = Field(64, ge=1)
-    samples: int = Field(2, ge=1)
+    every: int = Field(default=1, ge=1)
+    problems_per_level: int = Field(default=64, ge=1)
+    samples: int = Field(default=2, ge=1)
     level_column: str = "level"
-    final_problems_per_level: int = Field(256, ge=1)
-    final_samples: int = Field(4, ge=1)
-    stop_at: float | None = Field(None, gt=0, le=1)
-    patience: int | None = Field(None, ge=1)
+    final_problems_per_level: int = Field(default=256, ge=1)
+    final_samples: int = Field(default=4, ge=1)
+    stop_at: float | None = Field(default=None, gt=0, le=1)
+    patience: int | None = Field(default=None, ge=1)
 
 
 class RuntimeSpec(Section):
     """Where clients run: in turn (`workers = 1`) or side by side in processes; threads per client."""
 
     type: Literal["local"] = "local"
-    workers: int = Field(1, ge=1)
-    threads: int = Field(1, ge=1)
+    workers: int = Field(default=1, ge=1)
+    threads: int = Field(default=1, ge=1)
 
 
 class Recipe(Section):
@@ -177,18 +177,18 @@ class Recipe(Section):
 
     name: str = "run"
     mode: Literal["central", "local", "federated"] = "federated"
-    seed: int = Field(0, ge=0, lt=2**31)
-    rounds: int = Field(12, ge=1)
+    seed: int = Field(default=0, ge=0, lt=2**31)
+    rounds: int = Field(default=12, ge=1)
     policy: PolicySpec = TinyPolicy()
     task: TaskSpec = ArithmeticTask()
-    rewards: list[RewardSpec] = []
+    rewards: list[RewardSpec] = Field(default=[])
     scoring: ScoringSpec = ScoringSpec()
     partition: PartitionSpec = PartitionSpec()
     grpo: GrpoSpec = GrpoSpec()
     federation: FederationSpec = FederationSpec()
     evaluation: EvaluationSpec = EvaluationSpec()
     runtime: RuntimeSpec = RuntimeSpec()
-    track: list[Literal["tensorboard", "trackio"]] = []
+    track: list[Literal["tensorboard", "trackio"]] = Field(default=[])
 
     @model_validator(mode="after")
     def _consistent(self) -> Recipe:

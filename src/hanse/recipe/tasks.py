@@ -13,7 +13,7 @@ class ArithmeticTask(Section):
     """Sums in five levels of difficulty; the split is by a hash of the sorted operands."""
 
     type: Literal["arithmetic"] = "arithmetic"
-    levels: int = Field(5, ge=1, le=5)
+    levels: int = Field(default=5, ge=1, le=5)
     order: Literal["least-significant-first", "most-significant-first"] = "least-significant-first"
 
 
@@ -28,9 +28,9 @@ class _PromptColumns(Section):
     """Python format string over the row's columns, e.g. "{question}\\nAnswer:"; overrides `prompt`."""
     chat: bool = False
     """Wrap string prompts in the model's chat template as one user message."""
-    held_out_fraction: float = Field(0.1, gt=0, lt=1)
-    validation_fraction: float = Field(0.1, ge=0, lt=1)
-    limit: int | None = Field(None, ge=1)
+    held_out_fraction: float = Field(default=0.1, gt=0, lt=1)
+    validation_fraction: float = Field(default=0.1, ge=0, lt=1)
+    limit: int | None = Field(default=None, ge=1)
 
 
 class FileTask(_PromptColumns):
@@ -56,17 +56,17 @@ class ReasoningGymTask(Section):
 
     type: Literal["reasoning-gym"]
     generator: str
-    size: int = Field(1000, ge=2)
-    arguments: dict[str, Any] = {}
-    levels: list[dict[str, Any]] = []
+    size: int = Field(default=1000, ge=2)
+    arguments: dict[str, Any] = Field(default={})
+    levels: list[dict[str, Any]] = Field(default=[])
     """Optional: one set of generator arguments a level; `size` problems are split evenly among them."""
     system_prompt: str | None = None
     suffix: str = ""
     chat: bool = True
     answer_tag: str | None = None
     """Score only what stands between <tag> and </tag>; none: the whole completion, stripped."""
-    held_out_fraction: float = Field(0.1, gt=0, lt=1)
-    validation_fraction: float = Field(0.1, ge=0, lt=1)
+    held_out_fraction: float = Field(default=0.1, gt=0, lt=1)
+    validation_fraction: float = Field(default=0.1, ge=0, lt=1)
 
 
 class HumanEvalTask(Section):
@@ -75,8 +75,8 @@ class HumanEvalTask(Section):
     type: Literal["human-eval"]
     system_prompt: str | None = None
     chat: bool = False
-    held_out_fraction: float = Field(0.3, gt=0, lt=1)
-    validation_fraction: float = Field(0.1, ge=0, lt=1)
+    held_out_fraction: float = Field(default=0.3, gt=0, lt=1)
+    validation_fraction: float = Field(default=0.1, ge=0, lt=1)
 
 
 TaskSpec = Annotated[
@@ -95,14 +95,14 @@ class RewardSpec(Section):
     path: str | None = None
     style: Literal["trl", "verl", "verifiers"] = "trl"
     weight: float = 1.0
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] = Field(default={})
     trusted: bool = False
 
 
 class ScoringSpec(Section):
     """Limits of the child processes that run reward functions."""
 
-    processes: int = Field(2, ge=1)
-    deadline_s: float = Field(5.0, gt=0)
-    budget_s: float = Field(120.0, gt=0)
-    memory_mb: int = Field(2048, ge=64)
+    processes: int = Field(default=2, ge=1)
+    deadline_s: float = Field(default=5.0, gt=0)
+    budget_s: float = Field(default=120.0, gt=0)
+    memory_mb: int = Field(default=2048, ge=64)
