@@ -10,7 +10,13 @@ def keys(count: int, seed: int = 7) -> torch.Tensor:
 
 
 def test_derived_seeds_differ_by_every_part_and_type():
-    seeds = {derive_seed(0, "a"), derive_seed(0, "b"), derive_seed(1, "a"), derive_seed("0", "a"), derive_seed(0, "a", 0)}
+    seeds = {
+        derive_seed(0, "a"),
+        derive_seed(0, "b"),
+        derive_seed(1, "a"),
+        derive_seed("0", "a"),
+        derive_seed(0, "a", 0),
+    }
     assert len(seeds) == 5
     assert all(0 <= seed < 2**63 for seed in seeds)
     assert generator(3).integers(1 << 30) == generator(3).integers(1 << 30)

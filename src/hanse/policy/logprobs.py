@@ -67,7 +67,7 @@ def completion_logprobs(
     """
     P, G, T = tokens_PGT.shape
     ids, lengths = pad_prompts(prompts_P, policy.pad_id, tokens_PGT.device)
-    shared = policy.shared_prompt and ids.shape[1] > 1 and bool((lengths > 1).all())
+    shared = policy.shared_prompt and G > 1 and ids.shape[1] > 1 and bool((lengths > 1).all())
     forward = _shared_logits if shared else _plain_logits
     logits = forward(policy, ids, lengths, tokens_PGT)
     return token_logprobs(logits, tokens_PGT.reshape(P * G, T), temperature).view(P, G, T)

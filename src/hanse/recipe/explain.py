@@ -82,7 +82,7 @@ def _fault(details: ErrorDetails) -> _Fault:
     if kind in _BOUNDS:
         (bound,) = context.values()
         return _Fault(
-            place.path, f"must be {_BOUNDS[kind]} {bound}, got {given}.", _default(place, "Change it")
+            place.path, f"must be {_BOUNDS[kind]} {bound:g}, got {given}.", _default(place, "Change it")
         )
     if kind == "too_long":
         problem = f"takes {context['max_length']} values, got {context['actual_length']}."

@@ -139,7 +139,11 @@ def check_tiny_lengths(recipe: Recipe) -> None:
 def check_warmup(recipe: Recipe) -> None:
     """One warm-up share a level; shares that can be drawn from."""
     policy, task = recipe.policy, recipe.task
-    if policy.type != "tiny" or task.type != "arithmetic" or policy.warmup.max_steps == 0:
+    if (
+        policy.type != "tiny"
+        or task.type != "arithmetic"
+        or not (policy.warmup.max_steps or policy.warmup.noisy_steps)
+    ):
         return
     lists = {"mix_by_level": policy.warmup.mix_by_level, "right_by_level": policy.warmup.right_by_level}
     for name, values in lists.items():

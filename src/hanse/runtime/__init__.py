@@ -1,0 +1,3 @@
+"""Where a run's clients are: in this process, in several, on several machines."""
+
+from __future__ import annotations

@@ -1,0 +1,1 @@
+"""What is learnt: problems, their partition among clients, rewards, and sandboxed scoring."""

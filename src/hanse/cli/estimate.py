@@ -1,0 +1,134 @@
+"""What a run will need: memory, disk and traffic, from the recipe and the policy's size alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hanse.cli.sizes import Sizes
+from hanse.recipe.model import Recipe
+from hanse.recipe.sums import ARITHMETIC_PROMPT, prompts_per_update
+
+_WIDTH = {"float32": 4, "bfloat16": 2}
+_LOGITS = 256 << 20
+"""Without grpo.micro_batch, the learner takes as many completions at once as fit into this."""
+_ROWS, _CHOICES = 1024, 64 << 20
+"""Without grpo.sample_batch, the sampler decodes this many completions, or vocabulary entries, at once."""
+_PROMPT_GUESS = 256
+_KEPT_ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class Line:
+    """One quantity in bytes, and how it came about."""
+
+    what: str
+    size: int
+    how: str
+
+
+def learners(recipe: Recipe) -> int:
+    """How many parties train: one in central mode."""
+    return 1 if recipe.mode == "central" else recipe.partition.clients
+
+
+def exchange_width(recipe: Recipe) -> int:
+    """Bytes of one exchanged value. "auto": as the policy computes where all of it trains, else float32."""
+    wanted = recipe.federation.exchange_dtype
+    if wanted == "auto":
+        wanted = recipe.policy.dtype if recipe.policy.train == "full" else "float32"
+    return _WIDTH[wanted]
+
+
+def memory(recipe: Recipe, sizes: Sizes) -> list[Line]:
+    """The large tenants of memory while training."""
+    policy, clients = recipe.policy, learners(recipe)
+    workers = min(recipe.runtime.workers, clients)
+    hosts = workers if workers == 1 else workers + 1
+    width, trained = _WIDTH[policy.dtype], sizes.trainable
+    base = sizes.total if policy.train == "full" else sizes.total + trained
+    start = 8 if width == 4 else 12 + width
+    what = "gradient, start values" if width == 4 else "float32 masters, gradients, start values"
+    state, what_state = _state(recipe)
+    kept = f"{clients} × 2 × {trained:,} × {state} B (this round's and the last: {what_state})"
+    servers = clients if recipe.mode == "local" else 1
+    lines = [
+        Line("weights", hosts * base * width, f"{_times(hosts)}{base:,} × {width} B"),
+        Line(what, hosts * trained * start, f"{_times(hosts)}{trained:,} × {start} B"),
+        Line("state of the learners", clients * 2 * trained * state, kept),
+        Line("server's values", servers * trained * 4, f"{servers} × {trained:,} × 4 B"),
+    ]
+    if recipe.grpo.beta > 0 and policy.train == "full":
+        how = f"{_times(workers)}{trained:,} × {width} B"
+        lines.append(Line("reference policy", workers * trained * width, how))
+    return [*lines, _logits(recipe, sizes, workers), _cache(recipe, sizes, workers)]
+
+
+def _state(recipe: Recipe) -> tuple[int, str]:
+    """Bytes a value that a learner carries from round to round, and what they are."""
+    residual = recipe.federation.residual == "keep" and exchange_width(recipe) < 4
+    return (12, "two moments and a residual") if residual else (8, "two moments")
+
+
+def _logits(recipe: Recipe, sizes: Sizes, workers: int) -> Line:
+    grpo = recipe.grpo
+    row = grpo.max_new_tokens * sizes.vocabulary * 4
+    rows = grpo.micro_batch or max(1, _LOGITS // row)
+    if rows > grpo.group_size:
+        rows -= rows % grpo.group_size
+    rows = min(rows, prompts_per_update(recipe) * grpo.group_size)
+    how = f"{_times(workers)}{rows} completions × {grpo.max_new_tokens} × {sizes.vocabulary:,} × 4 B × 2"
+    return Line("logits and their gradient", 2 * workers * rows * row, how)
+
+
+def _cache(recipe: Recipe, sizes: Sizes, workers: int) -> Line:
+    grpo, width = recipe.grpo, _WIDTH[recipe.policy.dtype]
+    guess = ARITHMETIC_PROMPT if recipe.task.type == "arithmetic" else _PROMPT_GUESS
+    prompt = grpo.max_prompt_tokens or guess
+    most = grpo.sample_batch or max(grpo.group_size, min(_ROWS, _CHOICES // sizes.vocabulary))
+    rows = min(most, prompts_per_update(recipe) * grpo.group_size)
+    tokens = prompt + grpo.max_new_tokens
+    how = f"{_times(workers)}{rows} completions × {tokens} tokens × {sizes.cache_width:,} × {width} B"
+    return Line("sampling cache", workers * rows * tokens * sizes.cache_width * width, how)
+
+
+def disk(recipe: Recipe, sizes: Sizes) -> list[Line]:
+    """What the run folder grows to: two complete rounds are kept, and a third while it is written."""
+    clients, trained = learners(recipe), sizes.trainable
+    servers = clients if recipe.mode == "local" else 1
+    state, kept = _state(recipe)
+    a_round = clients * trained * state + servers * trained * 4
+    how = f"{clients} × {trained:,} × {state} B ({kept}) + {servers} × {trained:,} × 4 B"
+    final = trained if recipe.policy.train == "lora" else sizes.total
+    width = _WIDTH[recipe.policy.dtype]
+    return [
+        Line("one round", a_round, how),
+        Line("rounds/ at its peak", (_KEPT_ROUNDS + 1) * a_round, f"{_KEPT_ROUNDS} kept + 1 being written"),
+        Line("policy/, last and best", 2 * final * width, f"2 × {final:,} × {width} B"),
+    ]
+
+
+def traffic(recipe: Recipe, sizes: Sizes) -> list[Line]:
+    """Bytes that travel; none unless the mode is federated."""
+    if recipe.mode != "federated":
+        return []
+    clients, width = recipe.partition.clients, exchange_width(recipe)
+    one_way = clients * sizes.trainable * width
+    how = f"{clients} clients × {sizes.trainable:,} × {width} B"
+    return [
+        Line("up, a round", one_way, how),
+        Line("down, a round", one_way, how),
+        Line("both, whole run", 2 * one_way * recipe.rounds, f"2 × {recipe.rounds} rounds"),
+    ]
+
+
+def _times(workers: int) -> str:
+    return f"{workers} processes × " if workers > 1 else ""
+
+
+def human(size: int) -> str:
+    """Bytes for people: 1.5 GB."""
+    value, units = float(size), iter(("B", "kB", "MB", "GB", "TB"))
+    unit = next(units)
+    while value >= 1000 and unit != "TB":
+        value, unit = value / 1000, next(units)
+    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"

@@ -1,0 +1,22 @@
+"""The last lines that `train` and `resume` print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+
+def print_outcome(folder: Path, summary: Mapping[str, Any]) -> None:
+    """Where the run is, what it reached, and what to do next."""
+    typer.echo(f"Run folder: {folder}")
+    evaluation = summary.get("evaluation") or {}
+    steps = [(evaluation.get(when) or {}).get("accuracy") for when in ("initial", "final")]
+    if all(isinstance(accuracy, int | float) for accuracy in steps):
+        typer.echo(f"Held-out accuracy: {steps[0]:.3f} before, {steps[1]:.3f} after.")
+    seconds = summary.get("seconds")
+    if isinstance(seconds, int | float):
+        typer.echo(f"Rounds: {summary.get('rounds')} in {seconds:.0f} s.")
+    typer.echo(f"Next: hanse report {folder}   or   hanse export {folder}")

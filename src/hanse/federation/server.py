@@ -1,0 +1,100 @@
+"""The server of a federation: one round, transport-free."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hanse.federation.aggregation import weighted_mean
+from hanse.federation.messages import Broadcast
+from hanse.federation.screening import Screened, screen
+from hanse.federation.weighting import WEIGHTINGS
+from hanse.federation.wire.dense import decode_dense, digest_of, encode_dense
+from hanse.recipe.model import FederationSpec
+
+
+@dataclass
+class ServerState:
+    """What survives a crash. `master` is float32, shape (numel,); `round` is the next one to open."""
+
+    master: Tensor
+    round: int = 1
+    reward_mean: float | None = None
+    weighting: Mapping[str, Any] = field(default_factory=dict)
+    ledger: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """What a round did: weights, signals and update norms by client; refused uploads with reasons."""
+
+    round: int
+    weights: dict[int, float]
+    screened: list[Screened]
+    norms: dict[int, float]
+    bytes_up: int
+    bytes_down: int
+
+
+class Server:
+    """Opens rounds and closes them; holds float32 master values whatever dtype is exchanged."""
+
+    def __init__(self, spec: FederationSpec, dtype: str, clients: list[int], state: ServerState) -> None:
+        self.spec, self.dtype, self.clients, self.state = spec, dtype, sorted(clients), state
+        self._weigh = WEIGHTINGS[spec.weighting]
+        self._open: Broadcast | None = None
+
+    def open_round(self) -> Broadcast:
+        """What every client receives now. Opening the same round twice gives the same message."""
+        values = encode_dense(self.state.master, self.dtype)
+        self._open = Broadcast(
+            self.state.round, values, self.dtype, digest_of(values), self.state.reward_mean
+        )
+        return self._open
+
+    def close_round(self, uploads: Mapping[int, bytes]) -> RoundRecord:
+        """Screen, weigh, combine. Keeps the model where no upload is usable.
+
+        `uploads` maps client id to the bytes received; their order does not matter.
+        """
+        if self._open is None:
+            raise RuntimeError("no round is open")
+        opened, numel = self._open, self.state.master.numel()
+        known = [k for k in self.clients if k in uploads]
+        screened = [screen(uploads[k], k, opened, numel) for k in known]
+        good = [s for s in screened if s.upload is not None and s.values is not None]
+        base = decode_dense(memoryview(opened.values), self.dtype, numel)
+        norms = {
+            s.client: float((s.values.double() - base.double()).norm()) for s in good if s.values is not None
+        }
+        weights = self._combine(good, base, norms)
+        for refused in (s for s in screened if s.reason is not None):
+            self.state.ledger[f"client {refused.client}: {refused.reason}"] += 1
+        self.state.round += 1
+        self._open = None
+        up = sum(len(uploads[k]) for k in known)
+        down = len(opened.to_bytes()) * len(self.clients)
+        return RoundRecord(opened.round, weights, screened, norms, up, down)
+
+    def _combine(self, good: list[Screened], base: Tensor, norms: dict[int, float]) -> dict[int, float]:
+        if not good:
+            return {}
+        signals = [s.upload.signal for s in good if s.upload is not None]
+        weights, self.state.weighting = self._weigh(self.state.weighting, signals, list(norms.values()))
+        pairs = ((w, s.values) for w, s in zip(weights, good, strict=True) if s.values is not None)
+        self.state.master = weighted_mean(self.state.master, base, pairs)
+        shares = [s.samples for s in signals]
+        total = max(1, sum(shares))
+        self.state.reward_mean = sum(s.reward_mean * n for s, n in zip(signals, shares, strict=True)) / total
+        return {s.client: w for s, w in zip(good, weights, strict=True)}
+
+    def values(self) -> Tensor:
+        """The current values as clients will compute with them, in float32."""
+        return decode_dense(
+            memoryview(encode_dense(self.state.master, self.dtype)), self.dtype, self.state.master.numel()
+        ).to(torch.float32)

@@ -1,0 +1,144 @@
+"""Accuracy on problems that nobody trains on, with common random numbers from round to round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hanse.grpo.step import Scoring
+from hanse.policy.policy import Policy
+from hanse.policy.sampler import Sampler, Sampling
+from hanse.randomness import derive_seed, generator
+from hanse.tasks.problem import Problem, Split
+
+
+@dataclass(frozen=True)
+class EvaluationJob:
+    """One level of one split: `problems` of them, `samples` completions each, or one greedy completion."""
+
+    split: Split
+    level: str
+    problems: int
+    samples: int
+    greedy: bool = False
+    record: int = 0
+    """How many problems' first completions to return as text."""
+
+
+@dataclass(frozen=True)
+class LevelResult:
+    """`accuracy` is the mean of the first reward function over scored completions, None if none was.
+
+    `solved` is the share of problems with at least one full mark (pass@samples).
+    """
+
+    level: str
+    accuracy: float | None
+    solved: float | None
+    completions: int
+    unscored: int
+    problems: int
+    mean_length: float
+    records: tuple[dict[str, Any], ...] = ()
+
+    def to_row(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def level_of(problem: Problem, column: str) -> str:
+    """The level under which a problem is reported; "all" where the column is missing."""
+    value = problem.metadata.get(column)
+    return "all" if value is None else str(value)
+
+
+def problems_by_level(problems: Sequence[Problem], column: str) -> dict[str, list[Problem]]:
+    """Problems of each level, levels in natural order."""
+    levels: dict[str, list[Problem]] = {}
+    for problem in problems:
+        levels.setdefault(level_of(problem, column), []).append(problem)
+    return {level: levels[level] for level in sorted(levels, key=lambda text: (len(text), text))}
+
+
+def choose(problems: Sequence[Problem], count: int, *seed: int | str) -> list[Problem]:
+    """`count` of the problems (all, if fewer), the same ones whenever asked."""
+    if len(problems) <= count:
+        return list(problems)
+    picked = generator(*seed).choice(len(problems), count, replace=False)
+    return [problems[i] for i in sorted(picked.tolist())]
+
+
+def evaluate_level(
+    policy: Policy,
+    sampling: Sampling,
+    scorer: Scoring,
+    pool: Sequence[Problem],
+    job: EvaluationJob,
+    seed: int,
+) -> LevelResult:
+    """Sample and score one job. The same job gives the same random numbers for every policy."""
+    problems = choose(pool, job.problems, seed, "evaluation", job.split, job.level)
+    samples = 1 if job.greedy else job.samples
+    sampler = Sampler(policy, replace(sampling, greedy=job.greedy))
+    seeds = [derive_seed(seed, "evaluation", job.split, problem.id) for problem in problems]
+    groups = sampler.sample(problems, samples, seeds)
+    ids = [row for group in groups for row in group.token_ids_G()]
+    texts = policy.decode(ids)
+    repeated = [problem for problem in problems for _ in range(samples)]
+    scores = scorer.score(repeated, texts, ids)
+    marks = np.where(np.isnan(scores.totals_N), np.nan, scores.values_FN[0])
+    known = marks[~np.isnan(marks)]
+    best = np.nan_to_num(marks.reshape(len(problems), samples), nan=0.0).max(1)
+    return LevelResult(
+        level=job.level,
+        accuracy=float(known.mean()) if known.size else None,
+        solved=float((best >= 1).mean()),
+        completions=len(texts),
+        unscored=len(texts) - known.size,
+        problems=len(problems),
+        mean_length=float(np.mean([len(row) for row in ids])),
+        records=tuple(_records(job, problems, texts, scores.totals_N, samples)),
+    )
+
+
+def _records(
+    job: EvaluationJob, problems: Sequence[Problem], texts: Sequence[str], totals_N: Any, samples: int
+) -> list[dict[str, Any]]:
+    rows = []
+    for i, problem in enumerate(problems[: job.record]):
+        reward = float(totals_N[i * samples])
+        rows.append(
+            {
+                "problem_id": problem.id,
+                "level": job.level,
+                "prompt": problem.prompt
+                if isinstance(problem.prompt, str)
+                else problem.prompt[-1]["content"],
+                "completion": texts[i * samples],
+                "answer": problem.answer,
+                "reward": None if reward != reward else reward,
+                "greedy": job.greedy,
+            }
+        )
+    return rows
+
+
+def summarise(results: Sequence[LevelResult], weights: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Mean over levels, mean weighted by `weights` (training problems a level), and the worst level."""
+    known = {r.level: r.accuracy for r in results if r.accuracy is not None}
+    if not known:
+        return {"accuracy": None, "accuracy_by_sample": None, "worst_level": None, "by_level": {}}
+    shares = {level: (weights or {}).get(level, 0) for level in known}
+    total = sum(shares.values())
+    by_sample = sum(known[k] * n for k, n in shares.items()) / total if total else None
+    return {
+        "accuracy": sum(known.values()) / len(known),
+        "accuracy_by_sample": by_sample,
+        "worst_level": min(known.values()),
+        "by_level": known,
+        "solved": sum(r.solved or 0.0 for r in results) / len(results),
+        "unscored": sum(r.unscored for r in results),
+        "mean_length": sum(r.mean_length for r in results) / len(results),
+    }

@@ -1,0 +1,136 @@
+"""What can be done with a recipe or a run folder: the functions behind the command line."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hanse.errors import RunError
+from hanse.recipe.model import HfPolicy, Recipe
+from hanse.runs.folder import RunFolder
+from hanse.runs.progress import Progress, SilentProgress
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: its folder and its summary (`summary.json`)."""
+
+    folder: Path
+    summary: dict[str, Any]
+
+    @property
+    def policy(self) -> Path:
+        """The trained policy's folder: loads with transformers, or with peft for LoRA."""
+        return self.folder / "policy"
+
+    def metrics(self, kind: str = "round") -> list[dict[str, Any]]:
+        """Rows of metrics.jsonl of a kind: "round" or "step"."""
+        return RunFolder(self.folder).metrics(kind)
+
+
+def train(recipe: Recipe, *, out: Path | None = None, progress: Progress | None = None) -> Run:
+    """Run a recipe in a new folder under `out` (default: `runs`) and return the finished run.
+
+    Raises RecipeError, RunError, NonFiniteError; KeyboardInterrupt leaves a run that can be resumed.
+    """
+    folder = RunFolder.create(out or Path("runs"), recipe)
+    return _continue(folder, recipe, progress)
+
+
+def resume(folder: Path, progress: Progress | None = None) -> Run:
+    """Continue a run after its newest complete round; the end is bit-identical to an uninterrupted run.
+
+    A finished run is returned as it is. Raises RunError where there is nothing to continue.
+    """
+    opened = RunFolder.open(folder)
+    summary = opened.summary()
+    if summary is not None and (folder / "report.html").exists():
+        return Run(folder, summary)
+    return _continue(opened, opened.recipe(), progress)
+
+
+def _continue(folder: RunFolder, recipe: Recipe, progress: Progress | None) -> Run:
+    from hanse.runs.session import Session
+
+    with _terminated_as_interrupted():
+        return Run(folder.path, Session(folder, recipe, progress or SilentProgress()).run())
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM ends a run as Ctrl-C does: in good order. Signals belong to the main thread only."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def evaluate(target: Path, recipe: Recipe | None = None) -> dict[str, Any]:
+    """Held-out accuracy, sampled and greedy, of a run's policy or of a model folder under `recipe`.
+
+    Raises RunError where `target` is a model and no recipe says what to evaluate it on.
+    """
+    from hanse.runs.cohorts import Cohort, build_cohorts
+    from hanse.runs.evaluating import Levels, examine
+    from hanse.runs.start import ensure_start
+    from hanse.runtime.host import Host, client_data
+    from hanse.runtime.local import InTurn
+    from hanse.runtime.state import load_tensors
+    from hanse.tasks.build import build_task
+
+    is_run = (target / "recipe.toml").is_file()
+    if not is_run and recipe is None:
+        raise RunError(f"{target} is not a run folder; give --recipe to say on what to evaluate it.")
+    folder = RunFolder.open(target) if is_run else None
+    chosen = recipe or RunFolder.open(target).recipe()
+    if folder is None:
+        spec = HfPolicy(type="hf", path=str(target), train="full")
+        chosen = chosen.model_copy(update={"policy": spec})
+    task = build_task(chosen.task)
+    start = ensure_start(chosen, task, folder) if folder is not None else None
+    with closing(Host(chosen, start, [])) as host:
+        cohorts: list[Cohort] = build_cohorts(
+            chosen, [p.name for p in client_data(chosen, task)], host.initial
+        )
+        if folder is not None:
+            for i, cohort in enumerate(cohorts):
+                newest = folder.newest_round()
+                if newest is None:
+                    raise RunError(f"{target} has no complete round yet.")
+                cohort.server.state.master = load_tensors(newest / f"server-{i:04d}.safetensors")[0]["master"]
+        levels = Levels.of(host.levels, client_data(chosen, task), chosen.evaluation.level_column)
+        return examine(InTurn(host), cohorts, levels, chosen.evaluation)[0]
+
+
+def export(folder: Path, out: Path, merge: bool = False) -> Path:
+    """Copy a run's policy to `out`; with `merge`, LoRA factors folded into a full model.
+
+    Raises RunError where the run has no policy yet, or `out` exists.
+    """
+    import shutil
+
+    from hanse.policy.export import merge_policy
+
+    source = RunFolder.open(folder).policy_path
+    if not source.is_dir():
+        raise RunError(f"{folder} has no policy yet: finish it with `hanse resume {folder}`.")
+    if out.exists():
+        raise RunError(f"--out: {out} exists already. Choose another folder.")
+    if merge and (source / "adapter_config.json").is_file():
+        merge_policy(source, out)
+    else:
+        shutil.copytree(source, out)
+    return out

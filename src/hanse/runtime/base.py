@@ -1,0 +1,36 @@
+"""The seam: where clients run. A runtime carries messages and evaluation jobs, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from torch import Tensor
+
+from hanse.grpo.evaluation import EvaluationJob, LevelResult
+
+Answer = tuple[bytes, list[dict[str, float]]]
+"""A client's upload and the metrics of its local steps."""
+
+
+class Runtime(Protocol):
+    """Runs clients for the duration of a run; the bits do not depend on which runtime it is."""
+
+    def train(self, broadcasts: Mapping[int, bytes]) -> dict[int, Answer]:
+        """One round: each client answers its broadcast."""
+        ...
+
+    def evaluate(self, values: Tensor, jobs: Sequence[EvaluationJob]) -> list[LevelResult]:
+        """Evaluate the given parameter values, flat float32; results in the order of the jobs."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write all clients' states into a checkpoint that is being made."""
+        ...
+
+    def load(self, folder: Path) -> None: ...
+
+    def counters(self) -> dict[str, int]: ...
+
+    def close(self) -> None: ...

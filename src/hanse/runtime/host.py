@@ -1,0 +1,148 @@
+"""A host: one process's policy, scorer and clients. Clients share the frozen base and take turns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from hanse.errors import RecipeError
+from hanse.federation.client import Client, ClientState
+from hanse.grpo.evaluation import EvaluationJob, LevelResult, evaluate_level, problems_by_level
+from hanse.grpo.learner import Learner, LearnerState
+from hanse.grpo.optimiser import Moments
+from hanse.policy.build import build_policy
+from hanse.policy.policy import Policy
+from hanse.policy.sampler import Sampler, Sampling
+from hanse.recipe.model import GrpoSpec, Recipe
+from hanse.runtime.state import load_client, save_client
+from hanse.tasks.build import build_task
+from hanse.tasks.partition import ClientData, build_partition
+from hanse.tasks.problem import Problem, Split, Task
+from hanse.tasks.scoring.scorer import Scorer
+
+
+def client_data(recipe: Recipe, task: Task) -> list[ClientData]:
+    """Who trains on what: the partition, or in central mode one client with the union."""
+    parts = build_partition(recipe.partition, task.problems("train"), recipe.seed)
+    if recipe.mode != "central":
+        return parts
+    union = tuple(problem for part in parts for problem in part.problems)
+    return [ClientData(name="all", problems=union)]
+
+
+def step_spec(recipe: Recipe) -> GrpoSpec:
+    """The GRPO settings of one client: the central learner takes the prompts of all clients a step."""
+    if recipe.mode != "central":
+        return recipe.grpo
+    return recipe.grpo.model_copy(
+        update={"prompts_per_step": recipe.grpo.prompts_per_step * recipe.partition.clients}
+    )
+
+
+def sampling_of(spec: GrpoSpec, vocabulary: int) -> Sampling:
+    """Sampler settings; the rows decoded at once are bounded by the recipe or by the vocabulary's size."""
+    rows = spec.sample_batch or max(spec.group_size, min(1024, (64 << 20) // vocabulary))
+    return Sampling(spec.max_new_tokens, spec.temperature, spec.top_k, spec.top_p, rows=rows)
+
+
+class Host:
+    """Trains and evaluates for the given clients.
+
+    `start` is a file with the tiny policy's warmed-up base. Torch's threads are set to the recipe's, since
+    float sums depend on them.
+    """
+
+    def __init__(self, recipe: Recipe, start: Path | None, client_ids: list[int]) -> None:
+        torch.set_num_threads(recipe.runtime.threads)
+        self.recipe = recipe
+        self.task = build_task(recipe.task)
+        self.policy: Policy = build_policy(recipe.policy, recipe.seed, start)
+        self.scorer = Scorer(recipe.rewards or self.task.default_rewards, recipe.scoring)
+        self.spec = step_spec(recipe)
+        self.sampling = sampling_of(self.spec, int(self.policy.model.config.vocab_size))
+        self.learner = Learner(self.policy, self.spec, recipe.rounds * self.spec.local_steps)
+        self.initial = self.policy.parameters.master.clone()
+        parts = client_data(recipe, self.task)
+        self.clients = {i: self._client(i, parts[i]) for i in client_ids}
+
+    def _client(self, index: int, data: ClientData) -> Client:
+        zeros = Moments.zeros(self.initial)
+        return Client(
+            id=index,
+            name=data.name,
+            problems=self._fitting(data),
+            seed=self.recipe.seed,
+            federation=self.recipe.federation,
+            local_steps=self.spec.local_steps,
+            state=ClientState(LearnerState(zeros)),
+        )
+
+    def _fitting(self, data: ClientData) -> list[Problem]:
+        """The problems whose prompts are within `grpo.max_prompt_tokens`. Raises RecipeError if none is."""
+        limit = self.spec.max_prompt_tokens
+        if limit is None:
+            return list(data.problems)
+        kept = [p for p in data.problems if len(self.policy.encode(p.prompt)) <= limit]
+        if not kept:
+            raise RecipeError(
+                "grpo.max_prompt_tokens",
+                f"client {data.name!r} has no problem with at most {limit} prompt tokens.",
+                "Raise the limit or shorten the prompts.",
+            )
+        return kept
+
+    def train(self, client: int, broadcast: bytes) -> tuple[bytes, list[dict[str, float]]]:
+        """One client's round. Returns the upload's bytes and the metrics of each local step."""
+        sampler = Sampler(self.policy, self.sampling)
+        return self.clients[client].train(broadcast, sampler, self.scorer, self.learner)
+
+    def hold(self, values: npt.NDArray[np.float32]) -> None:
+        """Take parameter values over for the evaluation jobs that follow."""
+        self.policy.parameters.load(torch.from_numpy(values))
+
+    def evaluate_held(self, job: EvaluationJob) -> LevelResult:
+        """One evaluation job with the values held. Whoever trains next loads values of its own."""
+        pool = self.levels(job.split)[job.level]
+        sampling = replace(self.sampling, temperature=1.0, top_k=0, top_p=1.0)
+        return evaluate_level(self.policy, sampling, self.scorer, pool, job, self.recipe.seed)
+
+    def evaluate(self, values: Tensor, job: EvaluationJob) -> LevelResult:
+        """One evaluation job with the given parameter values, flat float32."""
+        self.policy.parameters.load(values)
+        return self.evaluate_held(job)
+
+    def levels(self, split: Split) -> dict[str, list[Problem]]:
+        return self._levels[split]
+
+    @cached_property
+    def _levels(self) -> dict[Split, dict[str, list[Problem]]]:
+        column = self.recipe.evaluation.level_column
+        splits: tuple[Split, ...] = ("train", "validation", "held_out")
+        return {split: problems_by_level(self.task.problems(split), column) for split in splits}
+
+    def save(self, folder: Path) -> None:
+        """Write the state of each client into a checkpoint that is being made."""
+        for index, client in self.clients.items():
+            save_client(folder, index, client.state)
+
+    def load(self, folder: Path) -> None:
+        """Take the clients' states from a complete checkpoint."""
+        for index, client in self.clients.items():
+            client.state, client.earlier = load_client(folder, index), None
+
+    def counters(self) -> dict[str, int]:
+        """Skipped and non-finite steps, halved micro-batches: sums over clients."""
+        total: dict[str, int] = {}
+        for client in self.clients.values():
+            for name, count in client.state.learner.counters.items():
+                total[name] = total.get(name, 0) + count
+        return total
+
+    def close(self) -> None:
+        self.scorer.close()

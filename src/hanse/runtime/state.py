@@ -1,0 +1,65 @@
+"""Clients' states in a checkpoint folder: safetensors and JSON, nothing executable."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from hanse.errors import RunError
+from hanse.federation.client import ClientState
+from hanse.grpo.learner import LearnerState
+from hanse.grpo.optimiser import Moments
+
+
+def save_client(folder: Path, index: int, state: ClientState) -> None:
+    """Write one client's state. The last reply is not kept: server and clients are restored together."""
+    learner = state.learner
+    tensors = {"first": learner.moments.first, "second": learner.moments.second}
+    if state.residual is not None:
+        tensors["residual"] = state.residual
+    fields = {
+        "round": state.round,
+        "cursor": state.cursor,
+        "step": learner.step,
+        "updates": learner.moments.updates,
+        "non_finite_streak": learner.non_finite_streak,
+        "micro_batch": learner.micro_batch,
+        "counters": dict(learner.counters),
+    }
+    save_tensors(folder / f"client-{index:04d}.safetensors", tensors, fields)
+
+
+def load_client(folder: Path, index: int) -> ClientState:
+    """Raises RunError where the file is missing or damaged."""
+    tensors, fields = load_tensors(folder / f"client-{index:04d}.safetensors")
+    learner = LearnerState(
+        moments=Moments(tensors["first"], tensors["second"], fields["updates"]),
+        step=fields["step"],
+        non_finite_streak=fields["non_finite_streak"],
+        micro_batch=fields["micro_batch"],
+        counters=Counter(fields["counters"]),
+    )
+    return ClientState(learner, fields["round"], fields["cursor"], tensors.get("residual"))
+
+
+def save_tensors(path: Path, tensors: dict[str, Tensor], fields: dict[str, Any]) -> None:
+    """Tensors with JSON fields in the file's metadata."""
+    flat = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    save_file(flat, path, metadata={"hanse": json.dumps(fields)})
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Raises RunError where the file is missing or damaged."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            fields: dict[str, Any] = json.loads((file.metadata() or {})["hanse"])
+    except (OSError, KeyError, ValueError, SafetensorError) as error:
+        raise RunError(f"{path} cannot be read: {error}") from error
+    return tensors, fields

