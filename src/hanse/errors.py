@@ -28,6 +28,9 @@ class RecipeError(HanseError):
         self.field, self.problem, self.remedy = field, problem, remedy
         super().__init__(f"{field}: {problem} {remedy}")
 
+    def __reduce__(self) -> tuple[type[RecipeError], tuple[str, str, str]]:
+        return type(self), (self.field, self.problem, self.remedy)
+
 
 class RunError(HanseError):
     """A run folder cannot be read, written or continued."""

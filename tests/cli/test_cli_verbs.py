@@ -91,7 +91,7 @@ def hanse_cli(*arguments: str | Path) -> tuple[int, str]:
 
 
 def test_train_passes_the_recipe_on(runs: Runs, recipe: Path, tmp_path: Path) -> None:
-    options = [
+    options: list[str | Path] = [
         "--set",
         "rounds=2",
         "--set",

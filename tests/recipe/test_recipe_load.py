@@ -250,6 +250,12 @@ def test_a_model_folder_counts_from_the_recipe_where_it_exists(tmp_path: Path) -
     assert recipe.task.path == "org/data"  # type: ignore[union-attr]
 
 
+def test_a_model_file_counts_from_the_recipe(tmp_path: Path) -> None:
+    (tmp_path / "small.gguf").touch()
+    recipe = load_recipe(write(tmp_path, HF.format(model="small.gguf", type="huggingface", data="org/data")))
+    assert recipe.policy.path == str(tmp_path / "small.gguf")  # type: ignore[union-attr]
+
+
 def test_a_path_that_looks_local_is_local(tmp_path: Path) -> None:
     text = HF.format(model="./not-yet", type="huggingface", data="~/data")
     recipe = load_recipe(write(tmp_path, text))

@@ -89,6 +89,8 @@ def _why_unknown(recipe: Recipe) -> list[str]:
 
     assert recipe.policy.type == "hf"
     path = recipe.policy.path
+    if path.endswith(".gguf") and Path(path).is_file():
+        return ["a GGUF file; its size is only known once it is unpacked, by the first `hanse train`."]
     if Path(path).is_absolute():
         problem = f"{path} is no folder with a model that can be read."
         raise RecipeError("policy.path", problem, "Give a folder with config.json and weights, or a hub id.")

@@ -40,13 +40,19 @@ def init(
         raise RecipeError("--out", f"{target} exists.", remedy)
     data = os.path.relpath(file.resolve(), target.resolve().parent)
     text = recipe_text(found, data=data, name=file.stem, model=model)
+    _write(target, text)
+    load_recipe(target)
+    _print_next(found, target)
+
+
+def _write(target: Path, text: str) -> None:
+    from hanse.errors import RecipeError
+
     try:
         target.write_text(text, encoding="utf-8")
     except OSError as error:
         problem = f"cannot write {target} ({error.strerror})."
         raise RecipeError("--out", problem, "Name a file in a folder that exists.") from None
-    load_recipe(target)
-    _print_next(found, target)
 
 
 def _print_next(found: Guess, target: Path) -> None:

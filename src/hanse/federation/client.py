@@ -68,9 +68,9 @@ class Client:
         start = self._state_before(broadcast.round)
         values = decode_dense(memoryview(broadcast.values), broadcast.dtype, numel).to(torch.float32)
         if start.residual is not None:
-            values = values + start.residual
+            values += start.residual
         parameters.load(values)
-        learner.state = self._learner_state(start.learner)
+        learner.state = self._learner_state(start.learner, parameters.master)
         cursor, groups, rows = start.cursor, [], []
         for _ in range(self.local_steps):
             draw = _Draw(self, cursor)
@@ -81,7 +81,7 @@ class Client:
         reply = self._upload(broadcast, groups, parameters.master)
         residual = self._residual(parameters.master, broadcast.dtype)
         self.earlier = start
-        self.state = ClientState(learner.state, broadcast.round, cursor, residual, reply)
+        self.state = ClientState(_at_rest(learner.state), broadcast.round, cursor, residual, reply)
         return reply, rows
 
     def _answers(self, broadcast: Broadcast) -> bool:
@@ -101,13 +101,14 @@ class Client:
             return self.earlier
         raise WireError(f"asked for round {round}, but round {self.state.round} is done")
 
-    def _learner_state(self, kept: LearnerState) -> LearnerState:
+    def _learner_state(self, kept: LearnerState, like: Tensor) -> LearnerState:
         """A copy to train with, so that `kept` stays what it was."""
         moments = kept.moments
         if self.federation.moments == "reset":
-            fresh = Moments.zeros(moments.first)
+            fresh = Moments.zeros(like)
         else:
-            fresh = Moments(moments.first.clone(), moments.second.clone(), moments.updates)
+            first, second = (m.to(like.device, copy=True) for m in (moments.first, moments.second))
+            fresh = Moments(first, second, moments.updates)
         return replace(kept, moments=fresh, counters=kept.counters.copy())
 
     def _upload(self, broadcast: Broadcast, groups: list[Group], master: Tensor) -> bytes:
@@ -124,7 +125,7 @@ class Client:
         if dtype == "float32" or self.federation.residual == "discard":
             return None
         sent = decode_dense(memoryview(encode_dense(master, dtype)), dtype, master.numel())
-        return master - sent.to(torch.float32)
+        return master.cpu() - sent.to(torch.float32)
 
     def order(self, epoch: int) -> list[int]:
         """The order in which epoch `epoch` visits the problems."""
@@ -132,6 +133,12 @@ class Client:
             shuffled = generator(self.seed, "order", self.id, epoch).permutation(len(self.problems))
             self._orders = {epoch: shuffled.tolist()}
         return self._orders[epoch]
+
+
+def _at_rest(state: LearnerState) -> LearnerState:
+    """The state between rounds: moments in host memory, as several clients may share one accelerator."""
+    moments = state.moments
+    return replace(state, moments=Moments(moments.first.cpu(), moments.second.cpu(), moments.updates))
 
 
 class _Draw:

@@ -44,7 +44,7 @@ def group_advantages(
     if rewards_PG.shape[-1] < 2:
         raise ValueError("a group needs at least two members: the advantage of a single one is undefined")
     scored = ~rewards_PG.isnan()
-    n = scored.sum(-1, keepdim=True)
+    n = scored.sum(-1, keepdim=True).to(rewards_PG.dtype)
     mean, std = group_mean_std(rewards_PG, population=scale == "group_population")
     centred = rewards_PG - mean.unsqueeze(-1)
     if baseline == "leave_one_out":

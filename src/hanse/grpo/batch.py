@@ -57,8 +57,11 @@ def pack(groups: Sequence[Group], *, mask_truncated: bool = False) -> Batch:
     """Groups of one size, with rewards and advantages, as one batch.
 
     A rollout is active in the loss if it was scored and, with `mask_truncated`, if it ended by itself;
-    numerator and denominators use this same mask.
+    numerator and denominators use this same mask. Raises ValueError for groups of different sizes.
     """
+    sizes = {g.size for g in groups}
+    if len(sizes) > 1:
+        raise ValueError(f"a batch holds groups of one size, got {sorted(sizes)}")
     width = max(g.tokens_GT.shape[1] for g in groups)
 
     def stack(tensors: list[Tensor]) -> Tensor:

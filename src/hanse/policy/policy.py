@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +20,11 @@ from hanse.tasks.problem import Prompt
 
 @dataclass
 class Policy:
-    """A model that samples and learns. `model` may be a peft wrapper; `base_name` names what LoRA sits on."""
+    """A model that samples and learns. `model` may be a peft wrapper.
+
+    `base_name` (with `base_revision`) is the hub id or folder that LoRA sits on. None: an exported adapter
+    takes its base along, as a copy of the folder `base_files` or, without one, of the model in memory.
+    """
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
@@ -29,6 +34,8 @@ class Policy:
     context: int
     lora: bool = False
     base_name: str | None = None
+    base_revision: str | None = None
+    base_files: Path | None = None
     shared_prompt: bool = True
     _reference: Tensor | None = None
     _encoded: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -36,6 +43,11 @@ class Policy:
     @property
     def device(self) -> torch.device:
         return self.parameters.master.device
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of logits a position."""
+        return int(self.model.config.get_text_config().vocab_size)
 
     def encode(self, prompt: Prompt) -> tuple[int, ...]:
         """Token ids of a prompt. Messages go through the model's chat template.

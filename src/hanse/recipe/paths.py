@@ -9,8 +9,8 @@ from typing import Any
 def resolve_paths(document: dict[str, Any], folder: Path) -> None:
     """Make the file paths of an unvalidated recipe document absolute, in place, counting from `folder`.
 
-    Data files and reward files always; a model or data set only where such a folder exists or the path
-    starts like one ("./", "../", "~"), since it may be the name of one on the hub.
+    Data files and reward files always; a model or data set only where it exists there or the path starts
+    like one ("./", "../", "~"), since it may be the name of one on the hub.
     """
     task, policy, rewards = (document.get(key) for key in ("task", "policy", "rewards"))
     if isinstance(task, dict):
@@ -31,7 +31,7 @@ def _replace(section: dict[str, Any], key: str, folder: Path, *, always: bool) -
     if not isinstance(value, str) or not value:
         return
     local = value.startswith(("./", "../", "~")) or value in (".", "..")
-    if always or local or (folder / value).is_dir():
+    if always or local or (folder / value).exists():
         section[key] = _absolute(value, folder)
 
 

@@ -36,6 +36,13 @@ class Levels:
                 counts[name] = counts.get(name, 0) + 1
         return cls(list(levels("validation")), list(levels("held_out")), clients)
 
+    def partition_rows(self) -> list[dict[str, Any]]:
+        """One row a client: its problems, in all and by level."""
+        return [
+            {"client": name, "problems": sum(counts.values()), **counts}
+            for name, counts in self.clients.items()
+        ]
+
     @property
     def training(self) -> dict[str, int]:
         total: dict[str, int] = {}

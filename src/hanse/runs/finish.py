@@ -30,7 +30,7 @@ def finish(
     folder = session.folder
     folder.cut(folder.completions_path, session.ledger.sizes.get(folder.completions_path.name, 0))
     folder.append(folder.completions_path, [{"when": "after", **row} for row in records])
-    best, _ = load_tensors(folder.path / "best.safetensors")
+    best, _ = load_tensors(folder.best_path)
     hashes = {}
     for i, cohort in enumerate(cohorts):
         where = "" if cohort.name is None else f"/{cohort.name}"
@@ -49,8 +49,4 @@ def _export(session: Session, policy: Policy, values: Tensor, name: str, summary
     policy.parameters.load(values)
     target = session.folder.path / name
     target.parent.mkdir(parents=True, exist_ok=True)
-    save_policy(policy, target, card=model_card_of(session, summary))
-
-
-def model_card_of(session: Session, summary: dict[str, Any]) -> str:
-    return model_card(summary=summary)
+    save_policy(policy, target, card=model_card(session.recipe, summary, session.levels.partition_rows()))

@@ -72,6 +72,10 @@ class RunFolder:
         return self.path / "summary.json"
 
     @property
+    def best_path(self) -> Path:
+        return self.path / "best.safetensors"
+
+    @property
     def policy_path(self) -> Path:
         return self.path / "policy"
 

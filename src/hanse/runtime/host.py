@@ -72,7 +72,7 @@ class Host:
         self.clients = {i: self._client(i, parts[i]) for i in client_ids}
 
     def _client(self, index: int, data: ClientData) -> Client:
-        zeros = Moments.zeros(self.initial)
+        zeros = Moments.zeros(self.initial.cpu())
         return Client(
             id=index,
             name=data.name,
@@ -100,7 +100,9 @@ class Host:
     def train(self, client: int, broadcast: bytes) -> tuple[bytes, list[dict[str, float]]]:
         """One client's round. Returns the upload's bytes and the metrics of each local step."""
         sampler = Sampler(self.policy, self.sampling)
-        return self.clients[client].train(broadcast, sampler, self.scorer, self.learner)
+        answer = self.clients[client].train(broadcast, sampler, self.scorer, self.learner)
+        self.clients[client].earlier = None  # here clients and server are restored together
+        return answer
 
     def hold(self, values: npt.NDArray[np.float32]) -> None:
         """Take parameter values over for the evaluation jobs that follow."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import multiprocessing
 import traceback
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from torch import Tensor
 
@@ -60,19 +61,12 @@ class ProcessPool:
             self._receive(worker)
 
     def train(self, broadcasts: Mapping[int, bytes]) -> dict[int, Answer]:
-        for client, data in broadcasts.items():
-            self._send(self._owner[client], ("train", client, data))
-        return {client: self._receive(self._owner[client]) for client in broadcasts}
+        work = [(self._owner[client], ("train", client, data)) for client, data in broadcasts.items()]
+        return dict(zip(broadcasts, self._dispatch(work), strict=True))
 
     def evaluate(self, values: Tensor, jobs: Sequence[EvaluationJob]) -> list[LevelResult]:
-        flat = values.numpy()
-        for worker in range(len(self._pipes)):
-            self._send(worker, ("hold", flat))
-        for i, job in enumerate(jobs):
-            self._send(i % len(self._pipes), ("evaluate_held", job))
-        for worker in range(len(self._pipes)):
-            self._receive(worker)
-        return [self._receive(i % len(self._pipes)) for i in range(len(jobs))]
+        self._all("hold", values.numpy())
+        return self._dispatch([(i % len(self._pipes), ("evaluate_held", job)) for i, job in enumerate(jobs)])
 
     def save(self, folder: Path) -> None:
         self._all("save", folder)
@@ -98,9 +92,31 @@ class ProcessPool:
                 process.join()
 
     def _all(self, *message: Any) -> list[Any]:
-        for worker in range(len(self._pipes)):
-            self._send(worker, message)
-        return [self._receive(worker) for worker in range(len(self._pipes))]
+        return self._dispatch([(worker, message) for worker in range(len(self._pipes))])
+
+    def _dispatch(self, work: Sequence[tuple[int, tuple[Any, ...]]]) -> list[Any]:
+        """Results of (worker, message) in the order of `work`.
+
+        A worker gets its next message only when it has answered the last: both ends writing at once into
+        full pipes would wait for each other for ever.
+        """
+        waiting: dict[int, deque[int]] = {}
+        for i, (worker, _) in enumerate(work):
+            waiting.setdefault(worker, deque()).append(i)
+        results: list[Any] = [None] * len(work)
+        busy = {self._pipes[worker]: worker for worker in waiting}
+        for worker, mine in waiting.items():
+            self._send(worker, work[mine[0]][1])
+        while busy:
+            for pipe in wait(list(busy)):
+                worker = busy[cast(Connection, pipe)]
+                mine = waiting[worker]
+                results[mine.popleft()] = self._receive(worker)
+                if mine:
+                    self._send(worker, work[mine[0]][1])
+                else:
+                    del busy[self._pipes[worker]]
+        return results
 
     def _send(self, worker: int, message: tuple[Any, ...]) -> None:
         try:

@@ -45,31 +45,26 @@ def _problems(level: int, pairs_N2: Pairs, spec: ArithmeticTask) -> Iterator[tup
 
 def _pairs_by_level() -> list[Pairs]:
     """Ordered pairs of operands, at most PROBLEMS_PER_LEVEL a level, each of shape (N, 2), sorted."""
-    small, large = _grid(0, 100), _grid(100, 1000)
-    few, many = _carries(small), _carries(large)
-    units = (small % 10).sum(-1) > 9
+    few, many = _carries(0, 100), _carries(100, 1000)
+    units = np.arange(100) % 10
+    in_units = units[:, None] + units > 9
     chosen = (
-        small[few == 0],
-        small[(few == 1) & units],
-        large[many == 0],
-        large[many == 1],
-        large[many >= 2],
+        np.argwhere(few == 0),
+        np.argwhere((few == 1) & in_units),
+        np.argwhere(many == 0) + 100,
+        np.argwhere(many == 1) + 100,
+        np.argwhere(many >= 2) + 100,
     )
     return [_sample(pairs) for pairs in chosen]
 
 
-def _grid(low: int, high: int) -> Pairs:
+def _carries(low: int, high: int) -> npt.NDArray[np.int16]:
+    """How many digits of a + b carry, for all a, b from `low` to below `high`: each costs 9 in digit sums."""
+    digit_sums = np.array([sum(map(int, str(n))) for n in range(2 * high)], dtype=np.int16)
     values = np.arange(low, high)
-    return np.stack(np.meshgrid(values, values, indexing="ij"), axis=-1).reshape(-1, 2)
-
-
-def _carries(pairs_N2: Pairs) -> npt.NDArray[np.int64]:
-    """How many digit positions of a + b carry: each carry lowers the digit sum by nine. Shape (N,)."""
-    return (_digit_sum(pairs_N2).sum(-1) - _digit_sum(pairs_N2.sum(-1))) // 9
-
-
-def _digit_sum(values: Pairs) -> Pairs:
-    return values % 10 + values // 10 % 10 + values // 100 % 10 + values // 1000
+    apart = digit_sums[values]
+    carries: npt.NDArray[np.int16] = (apart[:, None] + apart - digit_sums[values[:, None] + values]) // 9
+    return carries
 
 
 def _sample(pairs_N2: Pairs) -> Pairs:

@@ -42,9 +42,10 @@ def _load(spec: HuggingFaceTask, split: str, field: str) -> Any:
         raise
     except Exception as error:
         reason = " ".join(str(error).split())[:300] or type(error).__name__
+        what = f"{spec.path!r} (config {spec.config!r}, split {split!r})"
         raise RecipeError(
-            "task.path" if not folder.is_dir() else field,
-            f"the data set {spec.path!r} (config {spec.config!r}, split {split!r}) cannot be loaded: {reason}.",
+            field if folder.is_dir() else "task.path",
+            f"the data set {what} cannot be loaded: {reason}.",
             "Check path, config and split, or download it and give the local folder.",
         ) from error
 

@@ -1,4 +1,4 @@
-"""Python values through JSON and back, where tuples must stay tuples (reasoning-gym's scorers compare them)."""
+"""Python values through JSON and back, with tuples kept: scorers of reasoning-gym compare them."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ def build_reasoning_gym(spec: ReasoningGymTask) -> ListedTask:
 
     Raises RecipeError for unknown generators, refused arguments, and without the extra `data`.
     """
+    as_chat("", spec.system_prompt, spec.chat)  # refuses bad pairs before anything is generated
     jobs = _jobs(spec)
     splits = gather(_problems(spec, jobs, _generate(spec, jobs)))
     refuse_empty(splits, f"reasoning-gym's {spec.generator}")
@@ -44,7 +45,7 @@ def _jobs(spec: ReasoningGymTask) -> list[dict[str, Any]]:
 
 
 def _generate(spec: ReasoningGymTask, jobs: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Entries of each job, made by a child: with a fixed hash seed, since some generators iterate over sets."""
+    """Entries of each job, made by a child with a fixed hash seed: some generators iterate over sets."""
     finished = subprocess.run(
         child_environment.command("hanse.tasks.reasoning_gym_entries"),
         input=json.dumps({"generator": spec.generator, "jobs": jobs}),

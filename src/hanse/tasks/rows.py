@@ -23,16 +23,19 @@ Rows = Iterable[tuple[str, Row]]
 def task_from_rows(spec: RowTask, rows: Rows, held_out_rows: Rows | None, held_out_field: str) -> ListedTask:
     """Split the problems in `rows` by a hash of their prompts; `held_out_rows`, if given, are held out whole.
 
-    Of equal prompts the first is kept, the held-out one before all, so no prompt is in two splits.
+    Of equal prompts the first is kept, and none that `held_out_rows` has, so no prompt is in two splits.
     `spec.limit` applies to each source of rows. Raises RecipeError where a row does not fit the recipe.
     """
     assigned: dict[str, tuple[Split, Problem]] = {}
     for problem in _problems(spec, held_out_rows or ()):
         assigned.setdefault(problem.id, ("held_out", problem))
+    held_out = {split_key(problem.prompt) for _, problem in assigned.values()}
     held_out_fraction = spec.held_out_fraction if held_out_rows is None else 0.0
     for problem in _problems(spec, rows):
-        split = split_of(split_key(problem.prompt), held_out_fraction, spec.validation_fraction)
-        assigned.setdefault(problem.id, (split, problem))
+        key = split_key(problem.prompt)
+        if key not in held_out:
+            split = split_of(key, held_out_fraction, spec.validation_fraction)
+            assigned.setdefault(problem.id, (split, problem))
     splits = gather(assigned.values())
     refuse_empty(splits, spec.path, held_out_field)
     reward = "exact" if spec.answer_format == "plain" else "math"

@@ -12,7 +12,7 @@ def cispo(x: LossInputs) -> Loss:
     advantages = x.advantages_N.unsqueeze(-1)
     with torch.no_grad():
         ratio = bounded_ratio(x.logp_NT - x.old_logp_NT)
-        weight = ratio.clamp(max=x.clipping.high)
+        weight = masked(ratio.clamp(max=x.clipping.high), x.mask_NT)
         high = ((ratio > x.clipping.high) & (advantages > 0) & x.mask_NT).sum()
         sums = {"clipped_low": torch.zeros_like(high), "clipped_high": high, "clippable": x.mask_NT.sum()}
     loss_NT = x.charged(-weight * advantages * x.logp_NT)

@@ -62,7 +62,7 @@ def attempt(call: Callable[[Batch], Any], batch: Batch) -> Result:
         return as_numbers(call(batch), len(batch))
     except WrongResultError as error:
         return Failure("wrong result", describe(error))
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # noqa: BLE001
         return Failure("exception", describe(error))
 
 
@@ -70,7 +70,7 @@ def describe(error: BaseException) -> str:
     """Type and message in a short line; the classes of users may break even that."""
     try:
         return f"{type(error).__name__}: {error}"[:MESSAGE_LENGTH]
-    except (Exception, SystemExit):
+    except (Exception, SystemExit):  # noqa: BLE001
         return type(error).__name__
 
 

@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from hanse.tasks.rewards.batch import RewardFunction, text_of
 from hanse.tasks.scoring import sandbox
@@ -20,35 +20,35 @@ _FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL)
 _MAX_PROCESSES = 32
 
 
+class Limits(NamedTuple):
+    """Of one program: seconds, MiB beyond what the worker has, and whether it gets namespaces of its own."""
+
+    timeout_s: float
+    memory_mb: int
+    namespaces: bool
+
+
 def build(*, timeout_s: float = DEFAULT_TIMEOUT_S, memory_mb: int = 512) -> RewardFunction:
     """1.0 where the code passes the column `test` (Python source, or a list of statements); 0.0 elsewhere.
 
-    The program is `preamble` (optional column) + the completion + the tests + check(`entry_point`) (optional).
-    It runs in a process of its own with limits on time, memory and processes, and where the system
-    permits it without network and with all files read-only. Code that fails, hangs or dies has failed its
-    tests: 0.0. None for problems without tests.
-
-    Passing is reported by a secret that is written after the last test, so leaving early is no pass.
-    Code that rewrites the objects under test, or digs the secret out of the interpreter, can still cheat.
+    The program: the column `preamble` (optional), the completion, the tests, check(`entry_point`) (optional).
+    It runs in a process of its own with limits on time, memory and (except for root) processes, and where
+    the system permits it without network and with all files read-only. Code that fails, hangs or dies has
+    failed: 0.0. None for problems without tests. Passing is reported by a secret that is written after the
+    last test, so leaving early is no pass; code that digs the secret out of the interpreter, or makes
+    everything equal to everything, can still cheat.
     """
-    namespaces, _ = sandbox.probe()
+    limits = Limits(timeout_s, memory_mb, namespaces=sandbox.probe()[0])
 
     def one(completion: Any, test: Any, preamble: str | None, entry_point: str | None) -> float | None:
         if test is None:
             return None
-        source = program(text_of(completion), test, preamble or "", entry_point)
-        return float(passes(source, timeout_s, memory_mb, namespaces))
+        return float(passes(program(text_of(completion), test, preamble or "", entry_point), limits))
 
-    def code(
-        completions: Sequence[Any],
-        test: Sequence[Any],
-        preamble: Sequence[str | None] | None = None,
-        entry_point: Sequence[str | None] | None = None,
-        **_: Any,
-    ) -> list[float | None]:
+    def code(completions: Sequence[Any], test: Sequence[Any], **columns: Any) -> list[float | None]:
         nothing = [None] * len(completions)
-        rows = zip(completions, test, preamble or nothing, entry_point or nothing, strict=True)
-        return [one(*row) for row in rows]
+        preambles, names = (columns.get(name) or nothing for name in ("preamble", "entry_point"))
+        return [one(*row) for row in zip(completions, test, preambles, names, strict=True)]
 
     return code
 
@@ -74,16 +74,16 @@ def _body(text: str) -> str:
     return text
 
 
-def passes(source: str, timeout_s: float, memory_mb: int, namespaces: bool) -> bool:
+def passes(source: str, limits: Limits) -> bool:
     """Run `source` in a short-lived fork; whether it reached its end in time."""
     secret = secrets.token_bytes(16)
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _run(source, secret, write, timeout_s, memory_mb, namespaces)
+        _run(source, secret, write, limits)
     os.close(write)
     try:
-        return _receive(read, len(secret), time.monotonic() + timeout_s) == secret
+        return _receive(read, len(secret), time.monotonic() + limits.timeout_s) == secret
     finally:
         os.close(read)
         for kill in (os.killpg, os.kill):  # the group exists only once the child has made it
@@ -107,11 +107,9 @@ def _receive(fd: int, size: int, deadline: float) -> bytes:
     return data
 
 
-def _run(
-    source: str, secret: bytes, write: int, timeout_s: float, memory_mb: int, namespaces: bool
-) -> NoReturn:
+def _run(source: str, secret: bytes, write: int, limits: Limits) -> NoReturn:
     try:
-        _confine(write, timeout_s, memory_mb, namespaces)
+        _confine(write, limits)
         exec(compile(source, "<completion>", "exec"), {"__name__": "completion"})
         os.write(write, secret)
     except BaseException:  # noqa: BLE001  whatever the code raises, it has not passed
@@ -120,16 +118,16 @@ def _run(
         os._exit(0)
 
 
-def _confine(write: int, timeout_s: float, memory_mb: int, namespaces: bool) -> None:
+def _confine(write: int, limits: Limits) -> None:
     os.setsid()
     sandbox.die_with_parent()
     os.closerange(3, write)
     os.closerange(write + 1, os.sysconf("SC_OPEN_MAX"))
-    if namespaces:
+    if limits.namespaces:
         sandbox.hide_memory(False)
         sandbox.enter_namespaces()
         sandbox.die_with_parent()
         sandbox.fork_as_init(close=[write])
         sandbox.freeze_files()
-    sandbox.limit(memory_mb + sandbox.address_space_mb(), cpu_s=int(timeout_s) + 1)
+    sandbox.limit(limits.memory_mb + sandbox.address_space_mb(), cpu_s=int(limits.timeout_s) + 1)
     sandbox.limit_processes(_MAX_PROCESSES)

@@ -33,13 +33,8 @@ def build(*, tag: str | None = None) -> RewardFunction:
         return float(made.score_answer(answer, unpack(entry)))
 
     def reasoning_gym(
-        completions: Sequence[Any],
-        generator: Sequence[str | None],
-        configuration: Sequence[Any],
-        entry: Sequence[Any],
-        **_: Any,
+        completions: Sequence[Any], generator: Any, configuration: Any, entry: Any, **_: Any
     ) -> list[float | None]:
-        rows = zip(completions, generator, configuration, entry, strict=True)
-        return [one(*row) for row in rows]
+        return [one(*row) for row in zip(completions, generator, configuration, entry, strict=True)]
 
     return reasoning_gym

@@ -101,13 +101,14 @@ def resolve(source: RewardSource) -> Reward:
     check(source)
     if source.name is None:
         function = _load(source)
-        return Reward(
-            _STYLES[source.style](function, source.arguments), _needs_ids(function, by_keywords=True)
-        )
+        call = _STYLES[source.style](function, source.arguments)
+        return Reward(call, _needs_ids(function, by_keywords=source.style == "trl"))
     try:
         function = BUILT_IN[source.name](**source.arguments)
     except (TypeError, ValueError) as error:
         raise _bad_arguments(source, error) from error
+    except RecipeError as error:
+        raise RecipeError(source.field, error.problem, error.remedy) from error
     return Reward(adapters.trl(function, {}), _needs_ids(function, by_keywords=False))
 
 
@@ -126,7 +127,9 @@ def _load(source: RewardSource) -> RewardFunction:
     except (Exception, SystemExit) as error:
         problem = f"importing {where!r} failed: {describe(error)}."
         raise RecipeError(
-            field, problem, "Correct the path, or mend the module so that it can be imported."
+            field,
+            problem,
+            "Correct the path, mend the module, or raise scoring.memory_mb if loading it needs more.",
         ) from error
     function: Any = module
     for part in name.split("."):

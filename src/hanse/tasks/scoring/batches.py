@@ -25,9 +25,12 @@ def make_batch(
     prompts: list[Any] = []
     completions: list[Any] = []
     for problem, text in zip(problems_N, completions_N, strict=True):
-        is_text = isinstance(problem.prompt, str)
-        prompts.append(problem.prompt if is_text else list(map(dict, problem.prompt)))
-        completions.append(text if is_text else [{"role": "assistant", "content": text}])
+        if isinstance(problem.prompt, str):
+            prompts.append(problem.prompt)
+            completions.append(text)
+        else:
+            prompts.append([dict(message) for message in problem.prompt])
+            completions.append([{"role": "assistant", "content": text}])
     return Batch(prompts, completions, None if ids_N is None else list(ids_N), columns)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from hanse.errors import RecipeError
 from hanse.tasks import child_environment
-from hanse.tasks.rewards.batch import MESSAGE_LENGTH, Failure, Result
+from hanse.tasks.rewards.batch import MESSAGE_LENGTH, Failure, Result, describe
 from hanse.tasks.scoring import frames
 
 _REASONS = ("exception", "wrong result")
@@ -47,10 +47,14 @@ class Child:
             raise
 
     def call(self, request: Mapping[str, Any], expected: int, deadline: float) -> Result:
-        """The values for a request of `expected` rows; after a failure other than the function's own, it is dead."""
+        """Values for a request of `expected` rows. Dead after any failure but the function's own."""
         self._last_id += 1
         try:
-            frames.write(self._requests, frames.encode({**request, "id": self._last_id}), deadline)
+            frame = frames.encode({**request, "id": self._last_id})
+        except (TypeError, ValueError, RecursionError) as error:
+            return Failure("exception", f"columns cannot be sent: {describe(error)}")
+        try:
+            frames.write(self._requests, frame, deadline)
             reply = frames.read(self._replies, frames.MAX_REPLY, deadline)
             return _read_reply(reply, self._last_id, expected)
         except TimeoutError:

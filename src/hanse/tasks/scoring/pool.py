@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any
 
 from hanse.errors import RecipeError
@@ -40,9 +40,14 @@ class Pool:
             self._threads.submit(self._first).result()
 
     def run(self, requests: Sequence[tuple[Request, int]], until: float) -> list[Result]:
-        """Results of (request, number of rows) in their order; what is not done by `until` fails as "budget"."""
-        futures = [self._threads.submit(self._one, request, rows, until) for request, rows in requests]
-        return [future.result() for future in futures]
+        """Results of (request, number of rows), in order; what is not done by `until` fails as "budget"."""
+        try:
+            futures = [self._threads.submit(self._one, request, rows, until) for request, rows in requests]
+            return [future.result() for future in futures]
+        except (RuntimeError, CancelledError):
+            if not self._closed:
+                raise
+            return [Failure("closed", "scoring was closed")] * len(requests)
 
     def close(self) -> None:
         """Kill all workers; calls under way fail. May be called twice."""
@@ -63,7 +68,7 @@ class Pool:
             raise RecipeError(
                 "scoring",
                 f"a process for reward functions with {self._spec.memory_mb} MiB did not start ({error}).",
-                "Raise scoring.memory_mb, and check that importing the reward functions neither hangs nor exits.",
+                "Raise scoring.memory_mb, and check that importing the functions neither hangs nor exits.",
             ) from error
         self.isolation, self.needs_ids = child.isolation, child.needs_ids
 

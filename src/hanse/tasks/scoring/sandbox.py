@@ -81,6 +81,7 @@ def probe() -> tuple[bool, bool]:
     pid = os.fork()
     if pid == 0:
         try:
+            hide_memory(False)
             enter_namespaces()
             os._exit(0 if freeze_files() else 1)
         finally:

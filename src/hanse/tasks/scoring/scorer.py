@@ -7,6 +7,7 @@ import time
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -46,9 +47,9 @@ class Scorer:
             problem = "there is no reward function, neither in the recipe nor of the task."
             raise RecipeError("rewards", problem, 'Add one, e.g. [[rewards]] with name = "exact".')
         sources = [_source(reward, i) for i, reward in enumerate(rewards)]
-        for source in sources:
+        for i, source in enumerate(sources):
             check(source)
-            _check_time(source, spec)
+            _check_code(source, rewards[i].trusted, spec)
         self._spec = spec
         self._weights_F = [reward.weight for reward in rewards]
         self._names_F = unique_names([source.label for source in sources])
@@ -73,8 +74,10 @@ class Scorer:
 
     @property
     def isolation(self) -> Mapping[str, bool]:
-        """What holds for child processes, known from `start` on: "memory" (limited), "network" (none),
-        "descendants" (die with them), "files_of_code" (read-only for the reward `code`). Empty without any.
+        """What is in force for child processes, known from `start` on; empty where there are none.
+
+        "memory" (limited), "network" (cut off), "descendants" (die with the child, whatever they do),
+        "files_of_code" (read-only for what the reward `code` runs).
         """
         return {} if self._pool is None else dict(self._pool.isolation)
 
@@ -97,26 +100,31 @@ class Scorer:
         """Rewards of N completions, one problem each; groups are neighbours.
 
         Never fails because of what a function does: see `Scores` for what stays unscored. Takes at most
-        `budget_s` (and what functions in process need). Raises ValueError for lists of different length.
+        `budget_s`, and what the first start and built-ins in process need. Raises ValueError for lists of
+        different length.
         """
+        self.start()
         until = time.monotonic() + self._spec.budget_s
         batch = make_batch(problems_N, completions_N, completion_ids_N)
         outcomes = [Outcome([None] * len(batch)) for _ in self._names_F]
         if len(batch):
-            self._in_process(batch, outcomes, until)
+            groups = groups_of(problems_N)
+            self._in_process(batch, groups, outcomes, until)
             if self._pool is not None:
-                self._in_children(self._pool, batch, groups_of(problems_N), outcomes, until)
+                self._in_children(self._pool, batch, groups, outcomes, until)
         return combine(self._names_F, self._weights_F, outcomes, len(batch))
 
-    def _in_process(self, batch: Batch, outcomes: Sequence[Outcome], until: float) -> None:
+    def _in_process(
+        self, batch: Batch, groups: Sequence[range], outcomes: Sequence[Outcome], until: float
+    ) -> None:
         def run(pieces: list[Piece]) -> list[Result]:
             return [self._run_here(piece.function, batch.part(piece.rows), until) for piece in pieces]
 
         def smaller(piece: Piece, failure: Failure) -> list[range]:
             # A thread that hangs cannot be ended, so there is no second try that might hang as well.
-            if len(piece.rows) == 1 or failure.reason in ("timeout", "budget"):
+            if failure.reason in ("timeout", "budget"):
                 return []
-            return [range(i, i + 1) for i in piece.rows]
+            return _USER_CUT.smaller(piece.rows, groups)
 
         whole = range(len(batch))
         settle([Piece(i, whole) for i in (*self._inline, *self._trusted)], run, smaller, outcomes)
@@ -132,13 +140,11 @@ class Scorer:
     def _in_children(
         self, pool: Pool, batch: Batch, groups: Sequence[range], outcomes: Sequence[Outcome], until: float
     ) -> None:
-        pool.start()
-
         def run(pieces: list[Piece]) -> list[Result]:
             return pool.run([(self._request(pool, batch, piece), len(piece.rows)) for piece in pieces], until)
 
         def smaller(piece: Piece, failure: Failure) -> list[range]:
-            if failure.reason == "budget":
+            if failure.reason in ("budget", "closed"):
                 return []
             return self._cuts[piece.function].smaller(piece.rows, groups)
 
@@ -159,7 +165,11 @@ class Scorer:
 
 
 def _source(spec: RewardSpec, index: int) -> RewardSource:
-    return RewardSource(f"rewards[{index}]", spec.name, spec.path, spec.style, dict(spec.arguments))
+    where, colon, function = (spec.path or "").rpartition(":")
+    path = spec.path
+    if where.endswith(".py"):  # absolute, for workers that start after somebody has changed the folder
+        path = f"{Path(where).expanduser().absolute()}{colon}{function}"
+    return RewardSource(f"rewards[{index}]", spec.name, path, spec.style, dict(spec.arguments))
 
 
 def _is_inline(source: RewardSource) -> bool:
@@ -171,11 +181,18 @@ def _cut(source: RewardSource) -> Cut:
     return _USER_CUT if rows is None else Cut(rows, whole_groups=False)
 
 
-def _check_time(source: RewardSource, spec: ScoringSpec) -> None:
+def _check_code(source: RewardSource, trusted: bool, spec: ScoringSpec) -> None:
+    if source.name != "code":
+        return
+    if trusted:
+        problem = "code that the model wrote never runs in this process."
+        raise RecipeError(f"{source.field}.trusted", problem, 'Leave it out for the reward "code".')
     timeout_s = source.arguments.get("timeout_s", code.DEFAULT_TIMEOUT_S)
-    if source.name == "code" and timeout_s >= spec.deadline_s:
-        problem = f"programs may run for {timeout_s:g} s, but a call only for scoring.deadline_s = {spec.deadline_s:g}."
-        remedy = f"Set scoring.deadline_s to at least {timeout_s + 2:g}, or lower timeout_s."
+    if not isinstance(timeout_s, int | float) or not 0 < timeout_s < spec.deadline_s:
+        problem = (
+            f"timeout_s = {timeout_s!r}, but a call may take scoring.deadline_s = {spec.deadline_s:g} s."
+        )
+        remedy = "Give programs a time above 0 and below that, or raise scoring.deadline_s."
         raise RecipeError(f"{source.field}.arguments", problem, remedy)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,28 +41,23 @@ def combine(
     A completion on which a function failed, or to which none applies, is unscored. A function of weight 0
     is only reported: it neither scores a completion nor leaves it unscored.
     """
-    values_FN = np.array([outcome.values for outcome in outcomes_F], dtype=np.float64).reshape(-1, n)
+    shape = (len(outcomes_F), n)
+    values_FN = np.array([outcome.values for outcome in outcomes_F], dtype=np.float64).reshape(shape)
     finite_FN = np.isfinite(values_FN)
-    totals_N, applies_N = np.zeros(n), np.zeros(n, dtype=bool)
+    counted_F = np.array(weights_F) != 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        totals_N = np.where(finite_FN, np.array(weights_F)[:, None] * values_FN, 0.0).sum(axis=0)
+    applies_N = finite_FN[counted_F].any(axis=0)
+    failures_F = [_failures(outcome, row) for outcome, row in zip(outcomes_F, finite_FN, strict=True)]
     unscored: dict[int, Failure] = {}
-    seen: dict[str, None] = {}
-    for name, weight, outcome, value_N, finite_N in zip(
-        names_F, weights_F, outcomes_F, values_FN, finite_FN, strict=True
-    ):
-        failures = {**_not_finite(outcome, finite_N), **outcome.failures}
-        seen.update(dict.fromkeys(_line(name, failure) for failure in failures.values()))
-        if weight != 0:
-            totals_N += np.where(finite_N, weight * value_N, 0.0)
-            applies_N |= finite_N
-            unscored = {**failures, **unscored}
-    for i in np.flatnonzero(~applies_N).tolist():
-        unscored.setdefault(i, Failure("not applicable", ""))
+    for counted, failures in zip(counted_F[::-1], failures_F[::-1], strict=True):
+        unscored |= failures if counted else {}  # of several failures the first function's is counted
+    for i in np.flatnonzero(~applies_N | ~np.isfinite(totals_N)).tolist():
+        unscored.setdefault(i, Failure("not finite" if applies_N[i] else "not applicable", ""))
     totals_N[list(unscored)] = np.nan
-    for i in np.flatnonzero(np.isinf(totals_N)).tolist():
-        unscored[i] = Failure("not finite", "")
-        totals_N[i] = np.nan
     counts = Counter(failure.reason for failure in unscored.values())
-    return Scores(names_F, totals_N, np.where(finite_FN, values_FN, np.nan), counts, tuple(seen)[:_EXAMPLES])
+    values_FN[~finite_FN] = np.nan
+    return Scores(names_F, totals_N, values_FN, counts, _examples(names_F, failures_F))
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
@@ -71,17 +66,19 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name if n == 1 else f"{name}#{n}" for name, n in zip(names, times, strict=True))
 
 
-def _not_finite(outcome: Outcome, finite_N: npt.NDArray[np.bool_]) -> dict[int, Failure]:
-    """Rows on which a function returned NaN or an infinity: a failure, unlike None."""
-    rows = np.flatnonzero(~finite_N).tolist()
-    return {
-        i: Failure("not finite", f"returned {outcome.values[i]}")
-        for i in rows
-        if outcome.values[i] is not None
+def _failures(outcome: Outcome, finite_N: npt.NDArray[np.bool_]) -> dict[int, Failure]:
+    """Failures by row. NaN or an infinity is one too, unlike None."""
+    returned = {i: outcome.values[i] for i in np.flatnonzero(~finite_N).tolist()}
+    not_finite = {
+        i: Failure("not finite", f"returned {value}") for i, value in returned.items() if value is not None
     }
+    return {**not_finite, **outcome.failures}
 
 
-def _line(name: str, failure: Failure) -> str:
-    """Printable on a terminal whatever a function put into its message."""
-    text = f"{name}: {failure.reason}: {failure.message}"
-    return "".join(character if character.isprintable() else " " for character in text)
+def _examples(names_F: Sequence[str], failures_F: Sequence[Mapping[int, Failure]]) -> tuple[str, ...]:
+    """The first few distinct failures, each in a line that is safe to print on a terminal."""
+    found: dict[tuple[str, Failure], None] = {}
+    for name, failures in zip(names_F, failures_F, strict=True):
+        found |= dict.fromkeys((name, failure) for failure in failures.values())
+    lines = [f"{name}: {failure.reason}: {failure.message}" for name, failure in list(found)[:_EXAMPLES]]
+    return tuple("".join(c if c.isprintable() else " " for c in line) for line in lines)

@@ -1,0 +1,24 @@
+"""What a report is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """A run, as plain data; any key of a row or of the summary may be missing."""
+
+    name: str
+    mode: str
+    recipe_toml: str
+    summary: Row
+    rounds: Sequence[Row]
+    steps: Sequence[Row]
+    completions: Sequence[Row]
+    environment: Mapping[str, str]
+    partition: Sequence[Row]
