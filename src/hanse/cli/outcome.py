@@ -9,9 +9,15 @@ from typing import Any
 import typer
 
 
-def print_outcome(folder: Path, summary: Mapping[str, Any]) -> None:
-    """Where the run is, what it reached, and what to do next."""
+def print_outcome(folder: Path, summary: Mapping[str, Any], *, reached: bool) -> None:
+    """Where the run is and what to do next; with `reached`, what no progress display has said."""
     typer.echo(f"Run folder: {folder}")
+    if reached:
+        _print_reached(summary)
+    typer.echo(f"Next: hanse report {folder}   or   hanse export {folder}")
+
+
+def _print_reached(summary: Mapping[str, Any]) -> None:
     evaluation = summary.get("evaluation") or {}
     steps = [(evaluation.get(when) or {}).get("accuracy") for when in ("initial", "final")]
     if all(isinstance(accuracy, int | float) for accuracy in steps):
@@ -19,4 +25,3 @@ def print_outcome(folder: Path, summary: Mapping[str, Any]) -> None:
     seconds = summary.get("seconds")
     if isinstance(seconds, int | float):
         typer.echo(f"Rounds: {summary.get('rounds')} in {seconds:.0f} s.")
-    typer.echo(f"Next: hanse report {folder}   or   hanse export {folder}")

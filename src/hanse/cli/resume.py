@@ -16,4 +16,4 @@ def resume(run: RunFolder, quiet: Quiet = False) -> None:
         finished = go_on(run, progress=progress_unless(quiet))
     except KeyboardInterrupt:
         raise InterruptedRunError(f"Interrupted. Continue with: hanse resume {run}") from None
-    print_outcome(finished.folder, finished.summary)
+    print_outcome(finished.folder, finished.summary, reached=quiet)

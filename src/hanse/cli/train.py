@@ -31,4 +31,4 @@ def train(
 
     with resumable(out):
         run = start(loaded, out=out, progress=progress_unless(quiet))
-    print_outcome(run.folder, run.summary)
+    print_outcome(run.folder, run.summary, reached=quiet)

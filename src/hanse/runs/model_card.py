@@ -16,7 +16,7 @@ def model_card(recipe: Recipe, summary: Mapping[str, Any], partition: Sequence[M
     sections = [
         _front_matter(recipe, lora),
         f"# {_inline(recipe.name)}",
-        f"Trained by GRPO with [Hanse]({_HOME}), mode `{recipe.mode}`, {summary.get('rounds')} rounds.",
+        f"Trained by GRPO with Hanse, mode `{recipe.mode}`, {summary.get('rounds')} rounds.",
         _loading(lora),
         _results(summary),
         _training(recipe, partition),
@@ -25,8 +25,6 @@ def model_card(recipe: Recipe, summary: Mapping[str, Any], partition: Sequence[M
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
-
-_HOME = "https://pypi.org/project/hanse"
 
 _PRIVACY = """## Privacy
 
@@ -47,14 +45,15 @@ def _front_matter(recipe: Recipe, lora: bool) -> str:
 
 
 def _loading(lora: bool) -> str:
-    kind = ("peft", "AutoPeftModelForCausalLM") if lora else ("transformers", "AutoModelForCausalLM")
+    name = "AutoPeftModelForCausalLM" if lora else "AutoModelForCausalLM"
+    adapted = "from peft import AutoPeftModelForCausalLM\nfrom transformers import AutoTokenizer"
+    imports = adapted if lora else "from transformers import AutoModelForCausalLM, AutoTokenizer"
     return f"""## Load
 
 ```python
-from {kind[0]} import {kind[1]}
-from transformers import AutoTokenizer
+{imports}
 
-model = {kind[1]}.from_pretrained("PATH-OF-THIS-FOLDER")
+model = {name}.from_pretrained("PATH-OF-THIS-FOLDER")
 tokenizer = AutoTokenizer.from_pretrained("PATH-OF-THIS-FOLDER")
 ```"""
 

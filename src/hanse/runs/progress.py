@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _KEPT_ROUNDS = 15
-_MIN_WIDTH = 60
+_OTHER_COLUMNS = 42
 
 
 class Progress(Protocol):
@@ -129,21 +128,26 @@ class LiveProgress(SilentProgress):
 
         table = Table(title=self._title, box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
         shown = self._shown_levels()
-        heads = ["round", "reward", "accuracy", *(f"L {name}" for name in shown), "up", "down", "s"]
+        heads = ["round", "reward", "accuracy", *(f"L {name}" for name in shown), "bytes", "s"]
         for head in heads:
             table.add_column(head, justify="right", no_wrap=True)
         for row in self._rows:
             levels = by_level(row)
             cells = [str(row.get("round")), number(row.get("reward")), number(row.get("evaluation/accuracy"))]
             cells += [number(levels.get(name)) for name in shown]
-            cells += [size(row.get("comm/bytes_up")), size(row.get("comm/bytes_down"))]
-            table.add_row(*cells, seconds(row.get("seconds")))
+            exchanged = (row.get("comm/bytes_up") or 0) + (row.get("comm/bytes_down") or 0)
+            table.add_row(*cells, size(exchanged), seconds(row.get("seconds")))
         return table
 
     def _shown_levels(self) -> list[str]:
         """As many level columns as fit the terminal."""
-        room = max(0, shutil.get_terminal_size().columns - _MIN_WIDTH) // 4 + 2
-        return self._levels[: max(room, 0)]
+        room, shown = self._console.width - _OTHER_COLUMNS, []
+        for name in self._levels:
+            room -= max(5, len(name) + 2) + 2
+            if room < 0:
+                break
+            shown.append(name)
+        return shown
 
 
 def build_progress(stream: TextIO) -> LiveProgress | PlainProgress:
