@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hanse.recipe.load import load_recipe
 from hanse.recipe.model import Recipe
+from hanse.runs.progress import SilentProgress
 
 TIMES = ("time/", "step_time", "seconds")
 
@@ -60,3 +62,14 @@ def small_recipe(*overrides: str, **changes: Any) -> Recipe:
 
 def without_times(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if not k.startswith(TIMES)} for row in rows]
+
+
+class StopAfter(SilentProgress):
+    """Ctrl-C, pressed when a given round has just ended."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def round_done(self, row: Mapping[str, Any]) -> None:
+        if row["round"] == self.number:
+            raise KeyboardInterrupt

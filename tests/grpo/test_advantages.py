@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hanse.grpo.advantages import EPSILON, group_advantages, group_mean_std
+from hanse.grpo.advantages import EPSILON, group_advantages, group_mean_std, informative
 
 NAN = math.nan
 GROUPS = st.integers(2, 8).flatmap(
@@ -122,3 +122,8 @@ def test_a_group_does_not_depend_on_its_neighbours(rows: list[list[float]]):
     together = group_advantages(rewards)
     for i in range(len(rows)):
         assert torch.equal(group_advantages(rewards[i : i + 1])[0], together[i])
+
+
+def test_a_group_is_informative_if_its_scored_rewards_differ():
+    rewards = tensor([[1, 0], [1, 1], [1, NAN], [NAN, NAN], [0.1 + 0.2, 0.3]])
+    assert informative(rewards).tolist() == [True, False, False, False, True]

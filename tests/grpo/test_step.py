@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from grpo.toys import FixedScoring, make_policy, problems_of, sample_groups, spec_of
+from hanse.grpo.advantages import informative
 from hanse.grpo.learner import Learner
 from hanse.grpo.step import (
     assign_advantages,
-    charge_divergence,
+    charged_rewards,
     grpo_step,
-    informative,
     mean_metrics,
+    rewards_of,
     rollout_metrics,
     score_groups,
 )
@@ -91,7 +92,7 @@ def test_dynamic_sampling_replaces_flat_groups_and_counts_what_that_cost():
 
     result, draw = run(spec_of(dynamic_sampling=True), score)
     assert draw.asked == [4, 3]
-    assert all(informative(g) for g in result.groups)
+    assert informative(rewards_of(result.groups)).all()
     assert result.metrics["resampled_groups"] == 3
     assert [g.problem.prompt for g in result.groups] == ["3+3=", "4+4=", "5+5=", "6+6="]
 
@@ -112,13 +113,26 @@ def test_rloo_takes_the_kl_of_whole_sequences_off_the_reward():
     policy.parameters.load(policy.parameters.master * 1.1)
     groups = sample_groups(policy)
     score_groups(groups, Sampler(policy, Sampling(5)), FixedScoring(by_tokens))
-    raw = [g.rewards_G.clone() for g in groups]
-    charge_divergence(groups, learner)
-    for g, before in zip(groups, raw, strict=True):
+    charged = charged_rewards(groups, learner)
+    for g, row in zip(groups, charged, strict=True):
         ref = completion_logprobs(reference, [g.prompt_ids], g.tokens_GT.unsqueeze(0), 1.0)[0]
         kl = ((g.logp_GT - ref) * g.mask_GT).sum(-1)
-        torch.testing.assert_close(g.rewards_G, before - 0.3 * kl.double(), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(row, g.rewards_G - 0.3 * kl.double(), rtol=1e-5, atol=1e-5)
         assert kl.abs().max() > 0.01
+
+
+def test_rloo_reports_the_rewards_that_were_given_and_learns_from_the_charged_ones():
+    spec = spec_of(objective="rloo", baseline="leave_one_out", scale="none", beta=0.3)
+    policy = make_policy()
+    learner = Learner(policy, spec, 10)
+    policy.parameters.load(policy.parameters.master * 1.1)
+    result = grpo_step(Draw(), Sampler(policy, Sampling(5)), FixedScoring(by_tokens), learner)
+    given = [by_tokens(None, ids) for g in result.groups for ids in g.token_ids_G()]
+    assert result.metrics["reward"] == pytest.approx(sum(given) / 16)
+    assert torch.cat([g.rewards_G for g in result.groups]).tolist() == given
+    plain = [g.advantages_G.clone() for g in result.groups]
+    assign_advantages(result.groups, spec)
+    assert not torch.allclose(torch.stack(plain), torch.stack([g.advantages_G for g in result.groups]))
 
 
 def test_means_over_steps_sum_counts_and_times():

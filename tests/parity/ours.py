@@ -11,7 +11,7 @@ from torch import Tensor
 
 from grpo.toys import RAGGED, make_policy, relative, reward_by_tokens, sample_groups
 from hanse.grpo.learner import Learner
-from hanse.grpo.step import assign_advantages, charge_divergence
+from hanse.grpo.step import assign_advantages, charged_rewards
 from hanse.policy.policy import Policy
 from hanse.policy.rollout import Group
 from hanse.recipe.model import GrpoSpec
@@ -68,9 +68,8 @@ class Ours:
         self._objective, self._apply = learner._objective, learner._optimiser.update
         learner._objective = self._record_loss
         learner._optimiser.update = self._record  # type: ignore[method-assign]
-        if spec.objective == "rloo" and spec.beta > 0:
-            charge_divergence(groups, learner)
-        assign_advantages(groups, spec)
+        charged = charged_rewards(groups, learner) if spec.objective == "rloo" and spec.beta > 0 else None
+        assign_advantages(groups, spec, charged)
         self.advantages = torch.cat([g.advantages_G for g in groups if g.advantages_G is not None])
         self.metrics = learner.step(groups)
 

@@ -66,7 +66,7 @@ class Client:
         if broadcast.round == self.state.round and self._answers(broadcast):
             return self.state.reply, []
         start = self._state_before(broadcast.round)
-        values = decode_dense(memoryview(broadcast.values), broadcast.dtype, numel).to(torch.float32)
+        values = decode_dense(broadcast.values, broadcast.dtype, numel).to(torch.float32)
         if start.residual is not None:
             values += start.residual
         parameters.load(values)
@@ -124,7 +124,7 @@ class Client:
     def _residual(self, master: Tensor, dtype: str) -> Tensor | None:
         if dtype == "float32" or self.federation.residual == "discard":
             return None
-        sent = decode_dense(memoryview(encode_dense(master, dtype)), dtype, master.numel())
+        sent = decode_dense(encode_dense(master, dtype), dtype, master.numel())
         return master.cpu() - sent.to(torch.float32)
 
     def order(self, epoch: int) -> list[int]:

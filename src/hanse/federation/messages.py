@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from hanse.federation.signal import Signal
 from hanse.federation.wire.dense import DTYPES
@@ -17,12 +18,17 @@ class Broadcast:
     """The server opens a round: everybody's new values, and the global mean reward of the last round."""
 
     round: int
-    values: bytes
+    values: bytes | memoryview
     dtype: str
     base: str
     reward_mean: float | None = None
 
     def to_bytes(self) -> bytes:
+        return self._encoded
+
+    @cached_property
+    def _encoded(self) -> bytes:
+        """Kept, as one broadcast goes to many clients."""
         fields = {
             "round": self.round,
             "dtype": self.dtype,
@@ -38,7 +44,7 @@ class Broadcast:
         (values,) = _exactly(frame.buffers, 1)
         return cls(
             round=_count(field(frame, "round", int)),
-            values=bytes(values),
+            values=values,
             dtype=_dtype(field(frame, "dtype", str)),
             base=field(frame, "base", str),
             reward_mean=field(frame, "reward_mean", (float, type(None))),
@@ -55,7 +61,7 @@ class Upload:
     base: str
     dtype: str
     signal: Signal
-    values: bytes
+    values: bytes | memoryview
 
     def to_bytes(self) -> bytes:
         fields = {
@@ -82,7 +88,7 @@ class Upload:
             base=field(frame, "base", str),
             dtype=_dtype(field(frame, "dtype", str)),
             signal=signal,
-            values=bytes(values),
+            values=values,
         )
 
 

@@ -13,16 +13,23 @@ from hanse.federation.wire.frame import WireError
 
 @dataclass(frozen=True)
 class Screened:
-    """An upload that passed, with its values decoded; or the reason why it did not."""
+    """An upload that passed, and the norm of its update; or the reason why it did not pass.
+
+    Values stay encoded here: the server decodes one client's at a time.
+    """
 
     client: int
     upload: Upload | None
-    values: Tensor | None
+    norm: float = 0.0
     reason: str | None = None
 
 
-def screen(data: bytes, client: int, broadcast: Broadcast, numel: int) -> Screened:
-    """Check one client's bytes against the open round: form, size, round, base, sender, finite values."""
+def screen(data: bytes, client: int, broadcast: Broadcast, base: Tensor) -> Screened:
+    """Check one client's bytes against the open round: form, size, round, base, sender, finite values.
+
+    `base` holds the broadcast's values, shape (numel,).
+    """
+    numel = base.numel()
     try:
         upload = Upload.from_bytes(data, max_bytes=max_message_bytes(numel, broadcast.dtype))
         if upload.client != client:
@@ -33,7 +40,7 @@ def screen(data: bytes, client: int, broadcast: Broadcast, numel: int) -> Screen
             raise WireError("was trained from another base")
         if upload.dtype != broadcast.dtype:
             raise WireError("has another dtype")
-        values = decode_dense(memoryview(upload.values), upload.dtype, numel)
+        values = decode_dense(upload.values, upload.dtype, numel)
     except WireError as error:
-        return Screened(client, None, None, str(error))
-    return Screened(client, upload, values)
+        return Screened(client, None, reason=str(error))
+    return Screened(client, upload, float((values.double() - base.double()).norm()))

@@ -14,7 +14,7 @@ from hanse.federation.aggregation import weighted_mean
 from hanse.federation.messages import Broadcast
 from hanse.federation.screening import Screened, screen
 from hanse.federation.weighting import WEIGHTINGS
-from hanse.federation.wire.dense import decode_dense, digest_of, encode_dense
+from hanse.federation.wire.dense import DTYPES, decode_dense, digest_of, encode_dense
 from hanse.recipe.model import FederationSpec
 
 
@@ -31,12 +31,11 @@ class ServerState:
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """What a round did: weights, signals and update norms by client; refused uploads with reasons."""
+    """What a round did: weights by client, and every upload, accepted or refused with a reason."""
 
     round: int
     weights: dict[int, float]
     screened: list[Screened]
-    norms: dict[int, float]
     bytes_up: int
     bytes_down: int
 
@@ -64,37 +63,32 @@ class Server:
         """
         if self._open is None:
             raise RuntimeError("no round is open")
-        opened, numel = self._open, self.state.master.numel()
+        opened = self._open
+        base = decode_dense(opened.values, self.dtype, self.state.master.numel())
         known = [k for k in self.clients if k in uploads]
-        screened = [screen(uploads[k], k, opened, numel) for k in known]
-        good = [s for s in screened if s.upload is not None and s.values is not None]
-        base = decode_dense(memoryview(opened.values), self.dtype, numel)
-        norms = {
-            s.client: float((s.values.double() - base.double()).norm()) for s in good if s.values is not None
-        }
-        weights = self._combine(good, base, norms)
+        screened = [screen(uploads[k], k, opened, base) for k in known]
+        weights = self._combine([s for s in screened if s.upload is not None], base)
         for refused in (s for s in screened if s.reason is not None):
             self.state.ledger[f"client {refused.client}: {refused.reason}"] += 1
         self.state.round += 1
         self._open = None
         up = sum(len(uploads[k]) for k in known)
         down = len(opened.to_bytes()) * len(self.clients)
-        return RoundRecord(opened.round, weights, screened, norms, up, down)
+        return RoundRecord(opened.round, weights, screened, up, down)
 
-    def _combine(self, good: list[Screened], base: Tensor, norms: dict[int, float]) -> dict[int, float]:
+    def _combine(self, good: list[Screened], base: Tensor) -> dict[int, float]:
         if not good:
             return {}
-        signals = [s.upload.signal for s in good if s.upload is not None]
-        weights, self.state.weighting = self._weigh(self.state.weighting, signals, list(norms.values()))
-        pairs = ((w, s.values) for w, s in zip(weights, good, strict=True) if s.values is not None)
-        self.state.master = weighted_mean(self.state.master, base, pairs)
-        shares = [s.samples for s in signals]
-        total = max(1, sum(shares))
-        self.state.reward_mean = sum(s.reward_mean * n for s, n in zip(signals, shares, strict=True)) / total
+        uploads = [s.upload for s in good if s.upload is not None]
+        signals = [upload.signal for upload in uploads]
+        norms = [s.norm for s in good]
+        weights, self.state.weighting = self._weigh(self.state.weighting, signals, norms)
+        decoded = (decode_dense(upload.values, self.dtype, base.numel()) for upload in uploads)
+        self.state.master = weighted_mean(self.state.master, base, zip(weights, decoded, strict=True))
+        total = max(1, sum(signal.samples for signal in signals))
+        self.state.reward_mean = sum(s.reward_mean * s.samples for s in signals) / total
         return {s.client: w for s, w in zip(good, weights, strict=True)}
 
     def values(self) -> Tensor:
         """The current values as clients will compute with them, in float32."""
-        return decode_dense(
-            memoryview(encode_dense(self.state.master, self.dtype)), self.dtype, self.state.master.numel()
-        ).to(torch.float32)
+        return self.state.master.to(DTYPES[self.dtype]).to(torch.float32)

@@ -54,10 +54,9 @@ def group_advantages(
     elif scale == "batch":
         values = rewards_PG[scored]
         centred = centred / ((values.std() if values.numel() > 1 else values.new_zeros(())) + epsilon)
-    flat = (max_scored(rewards_PG) == -max_scored(-rewards_PG)).unsqueeze(-1)
-    return torch.where(scored & ~flat & (n > 1), centred, torch.zeros_like(centred))
+    return torch.where(scored & informative(rewards_PG).unsqueeze(-1), centred, torch.zeros_like(centred))
 
 
-def max_scored(rewards_PG: Tensor) -> Tensor:
-    """The largest scored reward of each group; -inf where none is scored. Shape (P,)."""
-    return rewards_PG.nan_to_num(nan=-torch.inf).max(-1).values
+def informative(rewards_PG: Tensor) -> Tensor:
+    """Whether a group's scored rewards differ: only then is there a gradient. Shape (P,)."""
+    return rewards_PG.nan_to_num(nan=-torch.inf).amax(-1) > rewards_PG.nan_to_num(nan=torch.inf).amin(-1)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from hanse.grpo.objectives import Totals
 from hanse.policy.rollout import Group, length_mask
@@ -62,25 +63,28 @@ def pack(groups: Sequence[Group], *, mask_truncated: bool = False) -> Batch:
     sizes = {g.size for g in groups}
     if len(sizes) > 1:
         raise ValueError(f"a batch holds groups of one size, got {sorted(sizes)}")
-    width = max(g.tokens_GT.shape[1] for g in groups)
-
-    def stack(tensors: list[Tensor]) -> Tensor:
-        return torch.stack([torch.nn.functional.pad(t, (0, width - t.shape[-1])) for t in tensors])
-
+    tokens = stack_padded([g.tokens_GT for g in groups])
     lengths = torch.stack([g.lengths_G for g in groups])
     active = torch.stack([_active(g, mask_truncated) for g in groups]).to(lengths.device)
-    P, G = lengths.shape
-    logp = stack([g.logp_GT for g in groups])
+    logp = stack_padded([g.logp_GT for g in groups])
     cut = any(g.kept_logp_GT is not None for g in groups)
-    kept = stack([g.kept_logp_GT for g in groups if g.kept_logp_GT is not None]) if cut else None
+    kept = stack_padded([g.kept_logp_GT for g in groups if g.kept_logp_GT is not None]) if cut else None
     return Batch(
         prompts_P=[g.prompt_ids for g in groups],
-        tokens_PGT=stack([g.tokens_GT for g in groups]),
+        tokens_PGT=tokens,
         lengths_PG=lengths,
-        mask_PGT=length_mask(lengths.view(-1), width).view(P, G, width) & active.unsqueeze(-1),
+        mask_PGT=length_mask(lengths.view(-1), tokens.shape[-1]).view_as(tokens) & active.unsqueeze(-1),
         advantages_PG=torch.stack([_advantages(g) for g in groups]).to(lengths.device, torch.float32),
         sampler_logp_PGT=logp,
         behaviour_logp_PGT=logp if kept is None else logp - kept,
+    )
+
+
+def stack_padded(rows_P: Sequence[Tensor]) -> Tensor:
+    """Tensors of shape (G, T) as one (P, G, T), zeros on the right of the shorter ones."""
+    width = max(row.shape[-1] for row in rows_P)
+    return torch.stack(
+        [row if row.shape[-1] == width else pad(row, (0, width - row.shape[-1])) for row in rows_P]
     )
 
 

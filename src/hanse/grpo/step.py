@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
+from torch import Tensor
 
-from hanse.grpo.advantages import group_advantages, group_mean_std
-from hanse.grpo.batch import pack
+from hanse.grpo.advantages import group_advantages, group_mean_std, informative
+from hanse.grpo.batch import pack, stack_padded
 from hanse.grpo.learner import Learner
-from hanse.policy.rollout import Group
+from hanse.policy.rollout import Group, length_mask
 from hanse.policy.sampler import Sampler
 from hanse.recipe.model import GrpoSpec
 from hanse.tasks.problem import Problem
@@ -59,9 +60,8 @@ def grpo_step(draw: Draw, sampler: Sampler, scorer: Scoring, learner: Learner) -
     spec, watch = learner.spec, Stopwatch()
     gathered = _Gathered()
     groups = gathered.fill(draw, sampler, scorer, spec, watch)
-    if spec.objective == "rloo" and spec.beta > 0:
-        charge_divergence(groups, learner)
-    assign_advantages(groups, spec)
+    charged = charged_rewards(groups, learner) if spec.objective == "rloo" and spec.beta > 0 else None
+    assign_advantages(groups, spec, charged)
     metrics = rollout_metrics(groups) | gathered.metrics()
     watch.lap("score")
     metrics |= learner.step(groups)
@@ -99,14 +99,15 @@ class _Gathered:
             self._score(new, sampler, scorer)
             watch.lap("score")
             if spec.dynamic_sampling:
-                spare += [g for g in new if not informative(g)]
-                new = [g for g in new if informative(g)]
+                useful = informative(rewards_of(new)).tolist()
+                spare += [g for g, use in zip(new, useful, strict=True) if not use]
+                new = [g for g, use in zip(new, useful, strict=True) if use]
             groups += new
         return groups + spare[: wanted - len(groups)]
 
     def _score(self, groups: list[Group], sampler: Sampler, scorer: Scoring) -> None:
         scores = score_groups(groups, sampler, scorer)
-        self.tokens += sum(int(g.lengths_G.sum()) for g in groups)
+        self.tokens += int(torch.cat([g.lengths_G for g in groups]).sum())
         for reason, count in scores.failures.items():
             self.failures[reason] = self.failures.get(reason, 0) + count
         for name, values in zip(scores.names_F, scores.values_FN, strict=True):
@@ -138,34 +139,28 @@ def score_groups(groups: Sequence[Group], sampler: Sampler, scorer: Scoring) -> 
     return scores
 
 
-def informative(group: Group) -> bool:
-    """Whether its scored rewards differ: only then is there a gradient."""
-    assert group.rewards_G is not None
-    known = group.rewards_G[~group.rewards_G.isnan()]
-    return bool(known.numel() > 1 and (known != known[0]).any())
+def rewards_of(groups: Sequence[Group]) -> Tensor:
+    """Rewards of scored groups, NaN = unscored. Shape (P, G)."""
+    return torch.stack([g.rewards_G for g in groups if g.rewards_G is not None])
 
 
-def assign_advantages(groups: Sequence[Group], spec: GrpoSpec) -> None:
-    """Write advantages into all groups at once (their batch std, if asked for, spans them all)."""
-    rewards = torch.stack([g.rewards_G for g in groups if g.rewards_G is not None])
-    for g, row in zip(
-        groups, group_advantages(rewards, baseline=spec.baseline, scale=spec.scale), strict=True
-    ):
+def assign_advantages(groups: Sequence[Group], spec: GrpoSpec, rewards_PG: Tensor | None = None) -> None:
+    """Write advantages into all groups at once (their batch std, if asked for, spans them all).
+
+    They come from the groups' own rewards unless others are given.
+    """
+    rewards = rewards_of(groups) if rewards_PG is None else rewards_PG
+    advantages = group_advantages(rewards, baseline=spec.baseline, scale=spec.scale)
+    for g, row in zip(groups, advantages, strict=True):
         g.advantages_G = row
 
 
-def charge_divergence(groups: Sequence[Group], learner: Learner) -> None:
-    """RLOO's KL: take beta times log(policy / reference) of each sequence off its reward."""
-    batch = pack([_with_zero_advantages(g) for g in groups])
+def charged_rewards(groups: Sequence[Group], learner: Learner) -> Tensor:
+    """Rewards less RLOO's KL: beta times log(policy / reference) of each whole sequence. Shape (P, G)."""
+    batch = pack([replace(g, advantages_G=torch.zeros(g.size)) for g in groups])
     ref = learner.reference_logprobs(batch)
-    divergence = torch.where(batch.mask_PGT, batch.sampler_logp_PGT - ref, 0.0).sum(-1).double().cpu()
-    for g, charge in zip(groups, divergence, strict=True):
-        assert g.rewards_G is not None
-        g.rewards_G = g.rewards_G - learner.spec.beta * charge
-
-
-def _with_zero_advantages(group: Group) -> Group:
-    return Group(**{**group.__dict__, "advantages_G": torch.zeros(group.size)})
+    divergence = torch.where(batch.mask_PGT, batch.sampler_logp_PGT - ref, 0.0).sum(-1).double()
+    return rewards_of(groups) - learner.spec.beta * divergence.cpu()
 
 
 def rollout_metrics(groups: Sequence[Group]) -> dict[str, float]:
@@ -175,20 +170,21 @@ def rollout_metrics(groups: Sequence[Group]) -> dict[str, float]:
     sampled tokens: an unbiased estimate of the policy's entropy that costs nothing. `policy_grad_signal`
     is the mean absolute advantage; on-policy, the loss itself is near 0 by construction.
     """
-    rewards = torch.stack([g.rewards_G for g in groups if g.rewards_G is not None])
+    rewards = rewards_of(groups)
     advantages = torch.stack([g.advantages_G for g in groups if g.advantages_G is not None])
     mean_P, std_P = group_mean_std(rewards)
     counted = (~rewards.isnan()).any(-1)
-    lengths = torch.cat([g.lengths_G for g in groups]).double()
+    lengths = torch.cat([g.lengths_G for g in groups])
     ended = torch.cat([g.terminated_G for g in groups])
-    surprise = sum(float(-(g.logp_GT * g.mask_GT).sum()) for g in groups)
-    flat = torch.tensor([not informative(g) for g in groups])
+    logp = stack_padded([g.logp_GT for g in groups]).flatten(0, 1)
+    surprise = -logp[length_mask(lengths, logp.shape[-1])].double().sum()
+    lengths = lengths.double()
     metrics = {
         "reward": float(mean_P[counted].mean()) if bool(counted.any()) else None,
         "reward_std": float(std_P[counted].mean()) if bool(counted.any()) else None,
-        "frac_reward_zero_std": float(flat.double().mean()),
+        "frac_reward_zero_std": 1 - float(informative(rewards).double().mean()),
         "policy_grad_signal": float(advantages.abs().mean()),
-        "entropy": surprise / float(lengths.sum()),
+        "entropy": float(surprise / lengths.sum()),
         "completions/mean_length": float(lengths.mean()),
         "completions/min_length": float(lengths.min()),
         "completions/max_length": float(lengths.max()),

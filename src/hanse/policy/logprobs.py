@@ -9,10 +9,13 @@ from torch import Tensor
 from transformers.cache_utils import DynamicCache
 
 from hanse.policy.cache import pad_prompts, repeat_cache, repeat_rows
+from hanse.policy.functional_llama import functional_logits, is_plain, model_logits, packed_mask
 from hanse.policy.policy import Policy
 
 _ROWS_AT_ONCE = 1 << 22
 """Vocabulary entries that the fused log-prob handles at once: bounds its scratch memory."""
+
+_PACKED_SCORES = 1 << 13
 
 
 class _TokenLogProbs(torch.autograd.Function):
@@ -65,47 +68,62 @@ def completion_logprobs(
 
     What stands behind a completion's end is computed and means nothing: mask it by length.
     """
-    P, G, T = tokens_PGT.shape
     ids, lengths = pad_prompts(prompts_P, policy.pad_id, tokens_PGT.device)
-    shared = policy.shared_prompt and G > 1 and ids.shape[1] > 1 and bool((lengths > 1).all())
-    forward = _shared_logits if shared else _plain_logits
-    logits = forward(policy, ids, lengths, tokens_PGT)
-    return token_logprobs(logits, tokens_PGT.reshape(P * G, T), temperature).view(P, G, T)
+    if policy.shared_prompt and tokens_PGT.shape[1] > 1:
+        return _shared_logprobs(policy, ids, lengths, tokens_PGT, temperature)
+    P, G, T = tokens_PGT.shape
+    logits = _plain_logits(policy, ids, lengths, tokens_PGT)
+    return token_logprobs(logits, tokens_PGT.view(P * G, T), temperature).view(P, G, T)
 
 
 def _positions(lengths_P: Tensor, width: int) -> Tensor:
     return torch.arange(width, device=lengths_P.device) - (width - lengths_P).unsqueeze(1)
 
 
-def _shared_logits(policy: Policy, ids_PL: Tensor, lengths_P: Tensor, tokens_PGT: Tensor) -> Tensor:
-    """All but the prompt's last token go through the model once; gradients flow back through the cache."""
+def _shared_logprobs(
+    policy: Policy, ids_PL: Tensor, lengths_P: Tensor, tokens_PGT: Tensor, temperature: float
+) -> Tensor:
+    """The prompt goes through the model once; gradients flow back through its cache.
+
+    Its last position gives the distribution of all G first tokens, so T - 1 inputs a completion follow.
+    """
     P, G, T = tokens_PGT.shape
-    L = ids_PL.shape[1]
-    positions = _positions(lengths_P, L)
-    ragged = bool((lengths_P != L).any())
-    mask = (positions >= 0).long() if ragged else None
+    positions = _positions(lengths_P, ids_PL.shape[1])
+    real = positions >= 0
+    ragged = bool((lengths_P != ids_PL.shape[1]).any())
     cache = DynamicCache()
-    policy.model(
-        input_ids=ids_PL[:, :-1],
-        attention_mask=None if mask is None else mask[:, :-1],
-        position_ids=positions[:, :-1].clamp(min=0),
-        cache=cache,
-        use_cache=True,
-        logits_to_keep=1,
-    )
-    last = ids_PL[:, -1:].repeat_interleave(G, 0)
-    inputs = torch.cat([last, tokens_PGT.reshape(P * G, T)[:, :-1]], 1)
-    first = (lengths_P - 1).repeat_interleave(G).unsqueeze(1)
-    if mask is not None:
-        mask = torch.cat([repeat_rows(mask[:, :-1], G), mask.new_ones(P * G, T)], 1)
-    logits: Tensor = policy.model(
-        input_ids=inputs,
-        attention_mask=mask,
-        position_ids=first + torch.arange(T, device=inputs.device),
-        cache=repeat_cache(cache, G),
-        use_cache=True,
-    ).logits
-    return logits
+    mask = real.long() if ragged else None
+    first = model_logits(policy.model, ids_PL, positions.clamp(min=0), mask, cache, keep=1)
+    begun = token_logprobs(first.expand(P, G, -1), tokens_PGT[:, :, 0], temperature).unsqueeze(-1)
+    if T == 1:
+        return begun
+    inputs = tokens_PGT[:, :, :-1]
+    follow = lengths_P.unsqueeze(1) + torch.arange(T - 1, device=inputs.device)
+    if is_plain(policy.model) and _packs(G * (T - 1), ids_PL.shape[1] + G * (T - 1)):
+        logits = functional_logits(
+            policy.model,
+            inputs.reshape(P, G * (T - 1)),
+            follow.repeat(1, G),
+            packed_mask(real if ragged else real[:1], G, T - 1),
+            cache,
+        )
+    else:
+        if mask is not None:
+            mask = torch.cat([repeat_rows(mask, G), mask.new_ones(P * G, T - 1)], 1)
+        logits = model_logits(
+            policy.model,
+            inputs.reshape(P * G, T - 1),
+            repeat_rows(follow, G),
+            mask,
+            repeat_cache(cache, G),
+        )
+    rest = token_logprobs(logits.view(P * G, T - 1, -1), tokens_PGT[:, :, 1:].reshape(P * G, -1), temperature)
+    return torch.cat([begun, rest.view(P, G, T - 1)], -1)
+
+
+def _packs(queries: int, keys: int) -> bool:
+    """Whether a group's completions are so short that one attention over all of them is the cheaper one."""
+    return queries * keys <= _PACKED_SCORES
 
 
 def _plain_logits(policy: Policy, ids_PL: Tensor, lengths_P: Tensor, tokens_PGT: Tensor) -> Tensor:
@@ -116,11 +134,5 @@ def _plain_logits(policy: Policy, ids_PL: Tensor, lengths_P: Tensor, tokens_PGT:
     positions = _positions(lengths_P, L).repeat_interleave(G, 0)
     following = lengths_P.repeat_interleave(G).unsqueeze(1) + torch.arange(T - 1, device=inputs.device)
     positions = torch.cat([positions, following], 1)
-    logits: Tensor = policy.model(
-        input_ids=inputs,
-        attention_mask=(positions >= 0).long() if bool((lengths_P != L).any()) else None,
-        position_ids=positions.clamp(min=0),
-        use_cache=False,
-        logits_to_keep=T,
-    ).logits
-    return logits
+    mask = (positions >= 0).long() if bool((lengths_P != L).any()) else None
+    return model_logits(policy.model, inputs, positions.clamp(min=0), mask, keep=T)

@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers.cache_utils import DynamicCache
 
 from hanse.policy.cache import buffered_cache, keep_rows, pad_prompts
+from hanse.policy.functional_llama import model_logits
 from hanse.policy.policy import Policy
 from hanse.policy.rollout import Group
 from hanse.randomness import gumbel_noise, stream_keys
@@ -102,16 +103,8 @@ class _Decoding:
         positions = torch.arange(ids.shape[1], device=ids.device) - (ids.shape[1] - lengths).unsqueeze(1)
         mask = (positions >= 0).long() if ragged else None
         cache = DynamicCache()
-        model = self.policy.model
-        out = model(
-            input_ids=ids,
-            attention_mask=mask,
-            position_ids=positions.clamp(min=0),
-            cache=cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        logits = out.logits[:, -1].repeat_interleave(G, 0)
+        logits = model_logits(self.policy.model, ids, positions.clamp(min=0), mask, cache, keep=1)
+        logits = logits[:, -1].repeat_interleave(G, 0)
         cache = buffered_cache(cache, G, self.sampling.max_new_tokens)
         if mask is not None:
             room = mask.new_ones(mask.shape[0], self.sampling.max_new_tokens)
@@ -134,14 +127,13 @@ class _Decoding:
                 keep_rows(cache, index)
                 rows, alive, chosen = rows[index], alive[index], chosen[index]
                 mask = None if mask is None else mask[index]
-            out = self.policy.model(
-                input_ids=chosen.unsqueeze(1),
-                attention_mask=None if mask is None else mask[:, : width + t + 1],
-                position_ids=(start[rows] + t).unsqueeze(1),
-                cache=cache,
-                use_cache=True,
-            )
-            logits = out.logits[:, -1]
+            logits = model_logits(
+                self.policy.model,
+                chosen.unsqueeze(1),
+                (start[rows] + t).unsqueeze(1),
+                None if mask is None else mask[:, : width + t + 1],
+                cache,
+            )[:, -1]
 
     def _choose(self, logits: Tensor, rows: Tensor, alive: Tensor, t: int) -> Tensor:
         """Draw token t of every row of the batch and record it for those still alive."""

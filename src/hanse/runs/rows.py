@@ -61,6 +61,6 @@ def _client_columns(record: RoundRecord, names: Sequence[str]) -> Row:
             f"{prefix}/reward": signal.reward_mean,
             f"{prefix}/reward_std": signal.reward_std,
             f"{prefix}/weight": record.weights[screened.client],
-            f"{prefix}/update_norm": record.norms[screened.client],
+            f"{prefix}/update_norm": screened.norm,
         }
     return columns

@@ -7,6 +7,7 @@ children and are spoken to over multiprocessing pipes; what other parties send s
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ from hanse.errors import HanseError, RunError
 from hanse.grpo.evaluation import EvaluationJob, LevelResult
 from hanse.recipe.model import Recipe
 from hanse.runtime.base import Answer
+from hanse.tasks.scoring.sandbox import die_with_parent
 
 if TYPE_CHECKING:
     from hanse.runtime.host import Host
@@ -148,8 +150,8 @@ class ProcessPool:
 def _work(pipe: Connection, document: dict[str, Any], start: Path | None, owned: list[int]) -> None:
     """A worker's life: build a host, answer until the pipe closes."""
     from hanse.runtime.host import Host
-    from hanse.runtime.lifetime import die_with_parent
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, who ends the run in good order
     die_with_parent()
     built: list[Host] = []
     _answer(pipe, lambda: built.append(Host(Recipe.model_validate(document), start, owned)))

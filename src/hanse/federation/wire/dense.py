@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import torch
 from torch import Tensor
 
@@ -16,7 +18,7 @@ def encode_dense(values: Tensor, dtype: str) -> bytes:
     return flat.view(torch.uint8).numpy().tobytes()
 
 
-def decode_dense(data: memoryview, dtype: str, numel: int) -> Tensor:
+def decode_dense(data: bytes | memoryview, dtype: str, numel: int) -> Tensor:
     """The vector in its exchange dtype, shape (numel,).
 
     Raises WireError for another length or non-finite values.
@@ -32,6 +34,4 @@ def decode_dense(data: memoryview, dtype: str, numel: int) -> Tensor:
 
 def digest_of(values: bytes) -> str:
     """The hash by which both ends name a base."""
-    import hashlib
-
     return hashlib.sha256(values).hexdigest()

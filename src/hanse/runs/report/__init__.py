@@ -1,9 +1,8 @@
-"""The report page."""
+"""The report page: one HTML file that needs nothing else."""
 
 from __future__ import annotations
 
 from hanse.runs.report.data import ReportData
+from hanse.runs.report.page import render
 
-
-def render(data: ReportData) -> str:
-    return "<!doctype html>"
+__all__ = ["ReportData", "render"]

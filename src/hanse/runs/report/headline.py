@@ -1,0 +1,160 @@
+"""What a reader wants first: did it get better, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hanse.runs.progress import size
+from hanse.runs.report.data import ReportData
+from hanse.runs.report.formats import MISSING, difference, duration, fixed, known, plural, signed
+from hanse.runs.report.markup import Html, escape, section, tag
+from hanse.runs.report.reading import BY_LEVEL, clients, levels, name_level, numbered, part, points, settings
+from hanse.runs.report.tables import change, table, tiles
+
+_BAR = 120
+BY, GREEDY = "by_level", "by_level_greedy"
+
+
+def header(data: ReportData) -> Html:
+    stopped = data.summary.get("stopped")
+    state = tag("p", f"Stopped early: {stopped}.", class_="state") if stopped else None
+    return tag(
+        "header",
+        tag("p", "Hanse · training report", class_="eyebrow"),
+        tag("h1", data.name),
+        tag("p", _who(data), class_="lead"),
+        state,
+    )
+
+
+def _who(data: ReportData) -> str:
+    many = len(clients(data))
+    told = {
+        "federated": f"{plural(many, 'client')} trained one model together by GRPO",
+        "central": "One learner trained on everybody's problems by GRPO",
+        "local": f"{plural(many, 'client')} each trained a model of their own by GRPO",
+    }
+    rounds = known(data.summary.get("rounds"))
+    seconds = known(data.summary.get("seconds"))
+    took = "" if rounds is None else f": {plural(round(rounds), 'round')}"
+    took += "" if seconds is None else f" in {duration(seconds)}"
+    return told.get(data.mode, f"GRPO, mode {data.mode}") + took + "."
+
+
+def result(data: ReportData) -> Html:
+    evaluation = part(data.summary, "evaluation")
+    before, after = part(evaluation, "initial"), part(evaluation, "final")
+    if not before and not after:
+        return section("result", "Result", tag("p", "Nothing was evaluated on held-out problems yet."))
+    return section("result", "Result", _figures(data, before, after), _by_level(data, before, after))
+
+
+def _figures(data: ReportData, before: Mapping[str, Any], after: Mapping[str, Any]) -> Html:
+    average = "mean over levels" if len(levels(data)) > 1 else "held-out problems"
+    names = {
+        "accuracy": ("Accuracy, sampled", average),
+        "accuracy_greedy": ("Accuracy, greedy", average),
+        "worst_level": ("Worst level, sampled", ""),
+    }
+    entries = [
+        (label, _arrow(before.get(key), after.get(key)), _remark(before.get(key), after.get(key), remark))
+        for key, (label, remark) in names.items()
+        if known(before.get(key)) is not None or known(after.get(key)) is not None
+    ]
+    return tiles([*entries, *_validation(data, bool(after)), *_traffic(data), *_time(data)])
+
+
+def _arrow(before: Any, after: Any) -> Html:
+    arrow = tag("span", " → ", class_="quiet")
+    first = tag("span", fixed(before), class_="before")
+    return tag("span", first, arrow, fixed(after))
+
+
+def _remark(before: Any, after: Any, about: str) -> Html:
+    moved = difference(before, after)
+    told = change(moved, signed(moved)) if moved is not None else escape("no comparison yet")
+    return tag("span", told, f" · {about}" if about else None)
+
+
+def _validation(data: ReportData, ended: bool) -> list[tuple[str, str, str]]:
+    best = part(data.summary, "best")
+    if known(best.get("validation_accuracy")) is not None:
+        where = f"round {fixed(best.get('round'), 0)}, kept in policy-best/"
+        return [("Best validation", fixed(best.get("validation_accuracy")), where)]
+    latest = points(numbered(data.rounds), "evaluation/accuracy")
+    if ended or not latest:
+        return []
+    return [("Latest validation", fixed(latest[-1][1]), f"round {latest[-1][0]:g}")]
+
+
+def _traffic(data: ReportData) -> list[tuple[str, str, str]]:
+    total = part(data.summary, "bytes")
+    up, down = known(total.get("up")), known(total.get("down"))
+    if not up and not down:
+        return []
+    return [("Exchanged", size((up or 0) + (down or 0)), f"{size(up)} up, {size(down)} down")]
+
+
+def _time(data: ReportData) -> list[tuple[str, str, str]]:
+    seconds, warmup = known(data.summary.get("seconds")), known(data.summary.get("seconds_warmup"))
+    if seconds is None:
+        return []
+    return [("Time", duration(seconds), f"after {duration(warmup)} of preparation" if warmup else "")]
+
+
+def _by_level(data: ReportData, before: Mapping[str, Any], after: Mapping[str, Any]) -> Html:
+    rows = [
+        _row(name_level(name), *(part(e, k).get(name) for k in (BY, GREEDY) for e in (before, after)))
+        for name in levels(data)
+        if any(name in part(e, k) for k in (BY, GREEDY) for e in (before, after))
+    ]
+    names = ("accuracy", "accuracy_greedy")
+    if len(rows) > 1:
+        rows.append(_row("mean over levels", *(e.get(k) for k in names for e in (before, after))))
+    if known(after.get("accuracy_by_sample")) is not None:
+        weighted = (before.get("accuracy_by_sample"), after.get("accuracy_by_sample"), None, None)
+        rows.append(_row("weighted by training problems", *weighted))
+    heads = ["", "", "before", "after", "change", "greedy before", "after", "change"]
+    return table(_caption(data), heads, rows)
+
+
+def _caption(data: ReportData) -> str:
+    spec = part(settings(data), "evaluation")
+    problems, samples = spec.get("final_problems_per_level"), spec.get("final_samples")
+    each = ""
+    if known(problems) is not None and known(samples) is not None:
+        each = f": up to {problems} problems a level, {samples} samples each, and one greedy completion"
+    return f"Accuracy on held-out problems, which nobody trained on{each}."
+
+
+def _row(label: str, before: Any, after: Any, greedy_before: Any, greedy_after: Any) -> list[str]:
+    cells = [label, dumbbell(before, after)]
+    for first, last in ((before, after), (greedy_before, greedy_after)):
+        moved = difference(first, last)
+        cells += [fixed(first), fixed(last), change(moved, signed(moved))]
+    return cells
+
+
+def dumbbell(before: Any, after: Any) -> Html:
+    """From a hollow dot (before) to a full one (after), for shares."""
+    first, last = known(before), known(after)
+    if first is None or last is None or not (0 <= first <= 1 and 0 <= last <= 1):
+        return escape(MISSING)
+    start, end = 6 + first * (_BAR - 12), 6 + last * (_BAR - 12)
+    return tag(
+        "svg",
+        tag("path", d=f"M6 8H{_BAR - 6}", class_="track"),
+        tag("path", d=f"M{start:.1f} 8H{end:.1f}", class_="span"),
+        tag("circle", cx=start, cy=8, r=4, class_="hollow"),
+        tag("circle", cx=end, cy=8, r=4.5, class_="full"),
+        class_="dumbbell",
+        viewBox=f"0 0 {_BAR} 16",
+        role="img",
+        aria_label=f"from {fixed(first)} to {fixed(last)}",
+    )
+
+
+def level_series(data: ReportData) -> list[tuple[str, str]]:
+    """(name, metric) of each level in round rows."""
+    return [(name_level(name), BY_LEVEL + name) for name in levels(data)]

@@ -1,0 +1,79 @@
+"""How it went, round by round."""
+
+from __future__ import annotations
+
+from hanse.runs.progress import size
+from hanse.runs.report.chart import Chart, Series, line_chart, panels, thin
+from hanse.runs.report.data import ReportData
+from hanse.runs.report.formats import fixed, known, plural
+from hanse.runs.report.headline import level_series
+from hanse.runs.report.markup import Html, folded, section, tag
+from hanse.runs.report.reading import OF_CLIENT, clients, numbered, points
+from hanse.runs.report.tables import table
+
+_MOST_LINES = 16
+
+_DYNAMICS = {
+    "policy_grad_signal": ("Learning signal", "mean |advantage|"),
+    "grad_norm": ("Gradient norm", "before clipping"),
+    "entropy": ("Entropy", "nats a token"),
+    "kl": ("KL to the reference", "nats a token"),
+    "reward_std": ("Spread within groups", "reward std"),
+    "completions/mean_length": ("Completion length", "mean tokens"),
+}
+
+
+def training(data: ReportData) -> Html:
+    rounds = numbered(data.rounds)
+    charts = [line_chart(accuracy_chart(data)), line_chart(reward_chart(data))]
+    small = [
+        Chart(title, subject, [Series(title, points(rounds, key))], small=True)
+        for key, (title, subject) in _DYNAMICS.items()
+    ]
+    shown = panels(small)
+    inner = tag("h3", "What the optimiser saw") if shown else None
+    return section("training", "Training", *charts, inner, shown, _every_round(data))
+
+
+def accuracy_chart(data: ReportData) -> Chart:
+    rounds = numbered(data.rounds)
+    named = level_series(data)[:_MOST_LINES]
+    lines = [Series(name, points(rounds, key), slot) for slot, (name, key) in enumerate(named)]
+    average = Series("mean", points(rounds, "evaluation/accuracy"))
+    drawn = [average] if len(lines) == 1 else [average, *lines]
+    return Chart("Validation accuracy", "by level and round, sampled", drawn)
+
+
+def reward_chart(data: ReportData) -> Chart:
+    rounds = numbered(data.rounds)
+    names = clients(data)[:_MOST_LINES]
+    lines = [
+        Series(name, points(rounds, f"{OF_CLIENT}{name}/reward"), slot) for slot, name in enumerate(names)
+    ]
+    average = Series("mean", points(rounds, "reward"))
+    return Chart(
+        "Mean reward", "by client and round", [average] if len(names) == 1 else [average, *lines]
+    )
+
+
+def _every_round(data: ReportData) -> Html:
+    rounds = numbered(data.rounds)
+    if not rounds:
+        return Html()
+    kept = {x for x, _ in thin([(float(row["round"]), 0.0) for row in rounds])}
+    named = [("reward", "reward"), ("accuracy", "evaluation/accuracy"), *level_series(data)]
+    columns = [(head, key) for head, key in named if points(rounds, key)]
+    traffic = [(head, f"comm/bytes_{head}") for head in ("up", "down") if points(rounds, f"comm/bytes_{head}")]
+    rows = [
+        [
+            f"{row['round']:g}",
+            *(fixed(row.get(key)) for _, key in columns),
+            *(size(known(row.get(key))) for _, key in traffic),
+        ]
+        for row in rounds
+        if float(row["round"]) in kept
+    ]
+    heads = ["round", *(head for head, _ in columns), *(head for head, _ in traffic)]
+    left_out = len(rounds) - len(rows)
+    caption = "Rounds" + (f" ({plural(left_out, 'round')} left out)" if left_out else "")
+    return folded("Every round in numbers", table(caption, heads, rows))
