@@ -29,11 +29,12 @@ def model_logits(
 ) -> Tensor:
     """Logits of the last `keep` positions (0: all), shape (N, keep, V). `cache` is read and extended.
 
-    `mask`: which of the cached and new positions are real, shape (N, past + S); None: all are.
+    `mask`: which of the cached and new positions are real, shape (N, past + S); None: all are. A plain
+    model also takes what is to be added to attention scores, shape (N or 1, 1, S, past + S).
     """
     if is_plain(model):
-        attention = additive_mask(mask, ids_NS.shape[1]) if mask is not None else None
-        return functional_logits(model, ids_NS, positions_NS, attention, cache, keep)
+        additive = additive_mask(mask, ids_NS.shape[1]) if mask is not None and mask.dim() == 2 else mask
+        return functional_logits(model, ids_NS, positions_NS, additive, cache, keep)
     logits: Tensor = model(
         input_ids=ids_NS,
         attention_mask=mask,
@@ -58,7 +59,6 @@ def is_plain(model: PreTrainedModel) -> bool:
         and model.model.rotary_emb.rope_type == "default"
         and model.lm_head.weight.dtype == torch.float32
         and not (model.training and config.attention_dropout)
-        and not model.is_gradient_checkpointing
         and all(_is_plain_layer(layer) for layer in model.model.layers)
         and _is_bare(model, model.model, model.model.norm, model.lm_head, model.model.embed_tokens)
     )
@@ -69,7 +69,7 @@ def _is_plain_layer(layer: Any) -> bool:
     products = (attention.q_proj, attention.k_proj, attention.v_proj, attention.o_proj)
     products += (mlp.gate_proj, mlp.up_proj, mlp.down_proj)
     plain = all(type(product) is nn.Linear and product.bias is None for product in products)
-    return plain and _is_bare(layer, attention, mlp, *products)
+    return plain and not layer.gradient_checkpointing and _is_bare(layer, attention, mlp, *products)
 
 
 def _is_bare(*modules: nn.Module) -> bool:
@@ -89,15 +89,28 @@ def additive_mask(real_NK: Tensor, new: int) -> Tensor:
     return _additive(allowed).unsqueeze(1)
 
 
-def packed_mask(real_PL: Tensor, group: int, new: int) -> Tensor:
-    """For `group` completions of `new` tokens side by side in one row behind their prompt.
+def group_mask(real_PL: Tensor, group: int, new: int) -> Tensor:
+    """For rows that hold a prompt and behind it `group` completions of `new` tokens, one after the other.
 
-    Each sees the prompt's real positions and its own past, not its neighbours. (P, 1, G*new, L + G*new).
+    Each sees the prompt and its own past, not its neighbours. Shape (P, 1, L + group*new, L + group*new).
     """
     P, L = real_PL.shape
-    at = torch.arange(group * new, device=real_PL.device)
-    own = (at.unsqueeze(1) // new == at // new) & (at.unsqueeze(1) >= at)
-    prompt = real_PL.bool().unsqueeze(1).expand(P, group * new, L)
+    at = torch.arange(L + group * new, device=real_PL.device)
+    member = torch.where(at < L, -1, (at - L) // max(1, new))
+    visible = (member == member.unsqueeze(1)) | (member == -1)
+    real = torch.cat([real_PL, real_PL.new_ones(P, group * new)], 1)
+    allowed = visible & (at < at.unsqueeze(1)) & real.unsqueeze(1) | (at == at.unsqueeze(1))
+    return _additive(allowed).unsqueeze(1)
+
+
+def decoding_mask(real_PL: Tensor, group: int, new: int) -> Tensor:
+    """For `group` completions that grow side by side: keys are the prompt, then `group` of each step.
+
+    Shape (P, 1, group, L + group*new); a step uses as much of it as there are keys.
+    """
+    P, L = real_PL.shape
+    own = torch.eye(group, dtype=torch.bool, device=real_PL.device).repeat(1, new)
+    prompt = real_PL.unsqueeze(1).expand(P, group, L)
     return _additive(torch.cat([prompt, own.expand(P, -1, -1)], 2)).unsqueeze(1)
 
 

@@ -9,13 +9,14 @@ from torch import Tensor
 from transformers.cache_utils import DynamicCache
 
 from hanse.policy.cache import pad_prompts, repeat_cache, repeat_rows
-from hanse.policy.functional_llama import functional_logits, is_plain, model_logits, packed_mask
+from hanse.policy.functional_llama import functional_logits, group_mask, is_plain, model_logits
 from hanse.policy.policy import Policy
 
 _ROWS_AT_ONCE = 1 << 22
 """Vocabulary entries that the fused log-prob handles at once: bounds its scratch memory."""
 
-_PACKED_SCORES = 1 << 13
+_PACKED_SCORES = 1 << 14
+"""Up to so many attention scores a group, completions are packed into one row: more scores, fewer calls."""
 
 
 class _TokenLogProbs(torch.autograd.Function):
@@ -68,62 +69,68 @@ def completion_logprobs(
 
     What stands behind a completion's end is computed and means nothing: mask it by length.
     """
-    ids, lengths = pad_prompts(prompts_P, policy.pad_id, tokens_PGT.device)
-    if policy.shared_prompt and tokens_PGT.shape[1] > 1:
-        return _shared_logprobs(policy, ids, lengths, tokens_PGT, temperature)
     P, G, T = tokens_PGT.shape
-    logits = _plain_logits(policy, ids, lengths, tokens_PGT)
-    return token_logprobs(logits, tokens_PGT.view(P * G, T), temperature).view(P, G, T)
+    ids, lengths = pad_prompts(prompts_P, policy.pad_id, tokens_PGT.device)
+    if not policy.shared_prompt or G == 1:
+        logits = _plain_logits(policy, ids, lengths, tokens_PGT)
+        return token_logprobs(logits, tokens_PGT.view(P * G, T), temperature).view(P, G, T)
+    row = ids.shape[1] + G * (T - 1)
+    packed = row * row <= _PACKED_SCORES and is_plain(policy.model)
+    first, rest = (_packed_logits if packed else _cached_logits)(policy, ids, lengths, tokens_PGT)
+    begun = token_logprobs(first.expand(P, G, -1), tokens_PGT[:, :, 0], temperature).unsqueeze(-1)
+    if T == 1:
+        return begun
+    inner = tokens_PGT[:, :, 1:].reshape(P * G, T - 1)
+    return torch.cat([begun, token_logprobs(rest, inner, temperature).view(P, G, T - 1)], -1)
 
 
 def _positions(lengths_P: Tensor, width: int) -> Tensor:
     return torch.arange(width, device=lengths_P.device) - (width - lengths_P).unsqueeze(1)
 
 
-def _shared_logprobs(
-    policy: Policy, ids_PL: Tensor, lengths_P: Tensor, tokens_PGT: Tensor, temperature: float
-) -> Tensor:
-    """The prompt goes through the model once; gradients flow back through its cache.
+def _cached_logits(
+    policy: Policy, ids_PL: Tensor, lengths_P: Tensor, tokens_PGT: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Logits of the first token (P, 1, V), which a prompt's completions share, and of the others (P*G, T-1, V).
 
-    Its last position gives the distribution of all G first tokens, so T - 1 inputs a completion follow.
+    The prompt goes through the model once; gradients flow back through its cache.
     """
     P, G, T = tokens_PGT.shape
     positions = _positions(lengths_P, ids_PL.shape[1])
-    real = positions >= 0
-    ragged = bool((lengths_P != ids_PL.shape[1]).any())
+    mask = (positions >= 0).long() if bool((lengths_P != ids_PL.shape[1]).any()) else None
     cache = DynamicCache()
-    mask = real.long() if ragged else None
     first = model_logits(policy.model, ids_PL, positions.clamp(min=0), mask, cache, keep=1)
-    begun = token_logprobs(first.expand(P, G, -1), tokens_PGT[:, :, 0], temperature).unsqueeze(-1)
     if T == 1:
-        return begun
-    inputs = tokens_PGT[:, :, :-1]
+        return first, first[:, 1:]
+    if mask is not None:
+        mask = torch.cat([repeat_rows(mask, G), mask.new_ones(P * G, T - 1)], 1)
+    inputs = tokens_PGT[:, :, :-1].reshape(P * G, T - 1)
     follow = lengths_P.unsqueeze(1) + torch.arange(T - 1, device=inputs.device)
-    if is_plain(policy.model) and _packs(G * (T - 1), ids_PL.shape[1] + G * (T - 1)):
-        logits = functional_logits(
-            policy.model,
-            inputs.reshape(P, G * (T - 1)),
-            follow.repeat(1, G),
-            packed_mask(real if ragged else real[:1], G, T - 1),
-            cache,
-        )
-    else:
-        if mask is not None:
-            mask = torch.cat([repeat_rows(mask, G), mask.new_ones(P * G, T - 1)], 1)
-        logits = model_logits(
-            policy.model,
-            inputs.reshape(P * G, T - 1),
-            repeat_rows(follow, G),
-            mask,
-            repeat_cache(cache, G),
-        )
-    rest = token_logprobs(logits.view(P * G, T - 1, -1), tokens_PGT[:, :, 1:].reshape(P * G, -1), temperature)
-    return torch.cat([begun, rest.view(P, G, T - 1)], -1)
+    return first, model_logits(policy.model, inputs, repeat_rows(follow, G), mask, repeat_cache(cache, G))
 
 
-def _packs(queries: int, keys: int) -> bool:
-    """Whether a group's completions are so short that one attention over all of them is the cheaper one."""
-    return queries * keys <= _PACKED_SCORES
+def _packed_logits(
+    policy: Policy, ids_PL: Tensor, lengths_P: Tensor, tokens_PGT: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The same for short completions in one pass: a prompt and all of its completions are one row."""
+    P, G, T = tokens_PGT.shape
+    L = ids_PL.shape[1]
+    positions = _positions(lengths_P, L)
+    follow = lengths_P.unsqueeze(1) + torch.arange(T - 1, device=ids_PL.device)
+    logits = functional_logits(
+        policy.model,
+        torch.cat([ids_PL, tokens_PGT[:, :, :-1].flatten(1)], 1),
+        torch.cat([positions.clamp(min=0), follow.repeat(1, G)], 1),
+        group_mask(_distinct(positions >= 0), G, T - 1),
+        cache=None,
+        keep=1 + G * (T - 1),
+    )
+    return logits[:, :1], logits[:, 1:].reshape(P * G, T - 1, logits.shape[-1])
+
+
+def _distinct(real_PL: Tensor) -> Tensor:
+    """One row for all where nothing is padded."""
+    return real_PL[:1] if bool(real_PL.all()) else real_PL
 
 
 def _plain_logits(policy: Policy, ids_PL: Tensor, lengths_P: Tensor, tokens_PGT: Tensor) -> Tensor:

@@ -7,16 +7,20 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers.cache_utils import DynamicCache
 
 from hanse.policy.cache import buffered_cache, keep_rows, pad_prompts
-from hanse.policy.functional_llama import model_logits
+from hanse.policy.functional_llama import decoding_mask, is_plain, model_logits
 from hanse.policy.policy import Policy
 from hanse.policy.rollout import Group
 from hanse.randomness import gumbel_noise, stream_keys
 from hanse.tasks.problem import Problem
 
 _COMPACT_SHARE = 1 / 8
+_PACKED_TOKENS = 16
+"""Completions so short are decoded as one row a group, as far as the model allows it: one attention over all
+of them costs less than many small ones, though a group only leaves the batch as a whole."""
 
 
 @dataclass(frozen=True)
@@ -98,42 +102,52 @@ class _Decoding:
         self.eos = torch.tensor(policy.eos_ids, device=device)
 
     def run(self, prompts: list[tuple[int, ...]], G: int) -> None:
+        model, T = self.policy.model, self.sampling.max_new_tokens
         ids, lengths = pad_prompts(prompts, self.policy.pad_id, self.keys.device)
-        ragged = bool((lengths != ids.shape[1]).any())
         positions = torch.arange(ids.shape[1], device=ids.device) - (ids.shape[1] - lengths).unsqueeze(1)
-        mask = (positions >= 0).long() if ragged else None
+        ragged = bool((lengths != ids.shape[1]).any())
+        real = positions >= 0
         cache = DynamicCache()
-        logits = model_logits(self.policy.model, ids, positions.clamp(min=0), mask, cache, keep=1)
+        mask = real if ragged else None
+        logits = model_logits(model, ids, positions.clamp(min=0), mask, cache, keep=1)
         logits = logits[:, -1].repeat_interleave(G, 0)
-        cache = buffered_cache(cache, G, self.sampling.max_new_tokens)
-        if mask is not None:
-            room = mask.new_ones(mask.shape[0], self.sampling.max_new_tokens)
-            mask = torch.cat([mask, room], 1).repeat_interleave(G, 0)
-        self._decode(logits, cache, mask, lengths.repeat_interleave(G), ids.shape[1])
+        start = lengths.repeat_interleave(G)
+        if G > 1 and T <= _PACKED_TOKENS and is_plain(model):
+            mask = decoding_mask(real if ragged else real[:1], G, T)
+            cache = buffered_cache(cache, 1, G * T)
+        else:
+            mask = mask if mask is None else pad(mask, (0, T), value=True).repeat_interleave(G, 0)
+            cache = buffered_cache(cache, G, T)
+        self._decode(logits, cache, mask, start, ids.shape[1])
 
     def _decode(
         self, logits: Tensor, cache: DynamicCache, mask: Tensor | None, start: Tensor, width: int
     ) -> None:
-        rows = torch.arange(self.keys.shape[0], device=self.keys.device)
+        """Token by token. A row of the cache holds the C completions of `rows[i]`: one, or a packed group."""
+        rows = torch.arange(self.keys.shape[0], device=self.keys.device).view(
+            cache.layers[0].keys.shape[0], -1
+        )
         alive = torch.ones_like(rows, dtype=torch.bool)
         for t in range(self.sampling.max_new_tokens):
-            chosen = self._choose(logits, rows, alive, t)
+            chosen = self._choose(logits, rows.flatten(), alive.flatten(), t).view_as(rows)
             alive = alive & ~torch.isin(chosen, self.eos)
-            remaining = int(alive.sum())
+            busy = alive.any(1)
+            remaining = int(busy.sum())
             if remaining == 0 or t + 1 == self.sampling.max_new_tokens:
                 return
             if remaining <= len(rows) * (1 - _COMPACT_SHARE):
-                index = alive.nonzero().squeeze(1)
+                index = busy.nonzero().squeeze(1)
                 keep_rows(cache, index)
                 rows, alive, chosen = rows[index], alive[index], chosen[index]
-                mask = None if mask is None else mask[index]
+                mask = mask if mask is None or len(mask) == 1 else mask[index]
+            seen = width + (t + 1) * rows.shape[1]
             logits = model_logits(
                 self.policy.model,
-                chosen.unsqueeze(1),
-                (start[rows] + t).unsqueeze(1),
-                None if mask is None else mask[:, : width + t + 1],
+                chosen,
+                start[rows] + t,
+                mask if mask is None else mask[..., :seen],
                 cache,
-            )[:, -1]
+            ).flatten(0, 1)
 
     def _choose(self, logits: Tensor, rows: Tensor, alive: Tensor, t: int) -> Tensor:
         """Draw token t of every row of the batch and record it for those still alive."""

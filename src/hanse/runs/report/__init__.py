@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from hanse.runs.report.data import ReportData
-from hanse.runs.report.page import render
+from hanse.runs.report.document import render
 
 __all__ = ["ReportData", "render"]

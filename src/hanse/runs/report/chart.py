@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hanse.runs.report.formats import fixed, plural, short
+from hanse.runs.report.formats import fixed, short
 from hanse.runs.report.markup import Html, join, tag
 from hanse.runs.report.reading import Points
 from hanse.runs.report.ticks import Axis, round_axis, value_axis
@@ -34,12 +34,14 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over rounds. `subject` says what the values are, for the axis and for those who can't see it."""
+    """Lines over rounds. `subject` says what the values are; the axis covers `also`, so charts compare."""
 
     title: str
     subject: str
     series: Sequence[Series]
     small: bool = False
+    also: Sequence[float] = ()
+    legend: bool = True
 
 
 def line_chart(chart: Chart) -> Html:
@@ -48,18 +50,20 @@ def line_chart(chart: Chart) -> Html:
     if not drawn:
         return Html()
     x_axis = round_axis([x for s in drawn for x, _ in s.points], wanted=3 if chart.small else 8)
-    y_axis = value_axis([y for s in drawn for _, y in s.points], wanted=2 if chart.small else 4)
+    numbers = [y for s in drawn for _, y in s.points] + list(chart.also)
+    y_axis = value_axis(numbers, wanted=2 if chart.small else 5)
     ends = [] if chart.small or not 1 < len(drawn) <= _MOST_END_LABELS else drawn
     plot = tag(
         "div",
         _y_labels(y_axis),
         tag("div", _picture(chart, drawn, x_axis, y_axis), class_="area"),
         _end_labels(ends, y_axis),
+        tag("div", "round", class_="corner", aria_hidden="true"),
         _x_labels(x_axis),
         class_="plot small" if chart.small else "plot",
     )
     caption = tag("figcaption", tag("b", chart.title), " ", tag("span", chart.subject, class_="quiet"))
-    legend = _legend(drawn) if len(drawn) > 1 else None
+    legend = _legend(drawn) if chart.legend and len(drawn) > 1 else None
     return tag("figure", caption, legend, plot, class_="chart")
 
 
@@ -132,7 +136,7 @@ def _x_labels(axis: Axis) -> Html:
     labels = [
         tag("span", axis.label(tick), style=f"left:{100 * axis.place(tick):.2f}%") for tick in axis.ticks
     ]
-    return tag("div", *labels, tag("i", "round"), class_="x", aria_hidden="true")
+    return tag("div", *labels, class_="x", aria_hidden="true")
 
 
 def _end_labels(drawn: Sequence[Series], axis: Axis) -> Html:
@@ -174,11 +178,13 @@ def _swatch(series: Series) -> Html:
     return tag("svg", line, class_="swatch", viewBox="0 0 24 12", aria_hidden="true")
 
 
-def panels(charts: Sequence[Chart], left_out: int = 0) -> Html:
-    """Small charts side by side."""
-    drawn = [figure for chart in charts if (figure := line_chart(chart))]
-    if not drawn:
+def panels(charts: Sequence[Chart]) -> Html:
+    """Small charts side by side, with one legend where they share their lines."""
+    shown = [chart for chart in charts if any(series.points for series in chart.series)]
+    if not shown:
         return Html()
-    more = f"{plural(left_out, 'more client')} in the table below." if left_out else None
-    grid = tag("div", *drawn, class_="panels")
-    return join(grid, tag("p", more, class_="quiet") if more else None)
+    lines = [series for series in shown[0].series if series.points]
+    shared = len(lines) > 1 and not any(chart.legend for chart in shown)
+    names = [tag("li", _swatch(series), series.name) for series in lines]
+    legend = tag("ul", *names, class_="legend") if shared else None
+    return join(legend, tag("div", *map(line_chart, shown), class_="panels"))

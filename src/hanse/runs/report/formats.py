@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 MISSING = "–"
@@ -14,7 +13,7 @@ def known(value: Any) -> float | None:
     """A number that can be drawn, or None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) and abs(value) < _LARGEST else None
+    return float(value) if -_LARGEST < value < _LARGEST else None
 
 
 def fixed(value: Any, digits: int = 3) -> str:
@@ -29,9 +28,9 @@ def short(value: Any) -> str:
         return MISSING
     if number and not 1e-3 <= abs(number) < 1e5:
         return _minus(f"{number:.2e}")
-    if abs(number) >= 1000:
+    if abs(number) >= 100 or number.is_integer():
         return _minus(f"{number:,.0f}")
-    return _minus(f"{number:.3g}")
+    return _minus(f"{number:#.3g}")
 
 
 def signed(value: float | None) -> str:
@@ -46,7 +45,7 @@ def share(value: Any) -> str:
     if number is None:
         return MISSING
     text = f"{number:.1%}"
-    return "under 0.1%" if text == "0.0%" and number > 0 else text.replace(".0%", "%")
+    return "under 0.1%" if text == "0.0%" and number > 0 else text.replace(".0%", "%").replace("-", "−")
 
 
 def whole(value: Any) -> str:

@@ -8,23 +8,27 @@ from typing import Any
 from hanse.runs.progress import size
 from hanse.runs.report.data import ReportData
 from hanse.runs.report.formats import MISSING, difference, duration, fixed, known, plural, signed
-from hanse.runs.report.markup import Html, escape, section, tag
+from hanse.runs.report.markup import Html, Section, escape, section, tag
 from hanse.runs.report.reading import BY_LEVEL, clients, levels, name_level, numbered, part, points, settings
-from hanse.runs.report.tables import change, table, tiles
+from hanse.runs.report.tables import arrow, change, table, tiles
 
 _BAR = 120
 BY, GREEDY = "by_level", "by_level_greedy"
 
 
 def header(data: ReportData) -> Html:
-    stopped = data.summary.get("stopped")
-    state = tag("p", f"Stopped early: {stopped}.", class_="state") if stopped else None
+    stopped, warnings = data.summary.get("stopped"), data.summary.get("warnings")
+    several = plural(len(warnings), "warning") if isinstance(warnings, list) and warnings else None
+    states = [
+        tag("p", f"Stopped early: {stopped}.", class_="state") if stopped else None,
+        tag("p", tag("a", several, href="#health"), class_="state") if several else None,
+    ]
     return tag(
         "header",
         tag("p", "Hanse · training report", class_="eyebrow"),
         tag("h1", data.name),
         tag("p", _who(data), class_="lead"),
-        state,
+        *states,
     )
 
 
@@ -42,7 +46,7 @@ def _who(data: ReportData) -> str:
     return told.get(data.mode, f"GRPO, mode {data.mode}") + took + "."
 
 
-def result(data: ReportData) -> Html:
+def result(data: ReportData) -> Section:
     evaluation = part(data.summary, "evaluation")
     before, after = part(evaluation, "initial"), part(evaluation, "final")
     if not before and not after:
@@ -58,17 +62,11 @@ def _figures(data: ReportData, before: Mapping[str, Any], after: Mapping[str, An
         "worst_level": ("Worst level, sampled", ""),
     }
     entries = [
-        (label, _arrow(before.get(key), after.get(key)), _remark(before.get(key), after.get(key), remark))
+        (label, arrow(before.get(key), after.get(key)), _remark(before.get(key), after.get(key), remark))
         for key, (label, remark) in names.items()
         if known(before.get(key)) is not None or known(after.get(key)) is not None
     ]
     return tiles([*entries, *_validation(data, bool(after)), *_traffic(data), *_time(data)])
-
-
-def _arrow(before: Any, after: Any) -> Html:
-    arrow = tag("span", " → ", class_="quiet")
-    first = tag("span", fixed(before), class_="before")
-    return tag("span", first, arrow, fixed(after))
 
 
 def _remark(before: Any, after: Any, about: str) -> Html:
@@ -115,8 +113,8 @@ def _by_level(data: ReportData, before: Mapping[str, Any], after: Mapping[str, A
     if known(after.get("accuracy_by_sample")) is not None:
         weighted = (before.get("accuracy_by_sample"), after.get("accuracy_by_sample"), None, None)
         rows.append(_row("weighted by training problems", *weighted))
-    heads = ["", "", "before", "after", "change", "greedy before", "after", "change"]
-    return table(_caption(data), heads, rows)
+    heads = ["level", "from 0 to 1", *("before", "after", "change") * 2]
+    return table(_caption(data), heads, rows, texts=2, groups=[("", 1), ("sampled", 4), ("greedy", 3)])
 
 
 def _caption(data: ReportData) -> str:
@@ -125,7 +123,8 @@ def _caption(data: ReportData) -> str:
     each = ""
     if known(problems) is not None and known(samples) is not None:
         each = f": up to {problems} problems a level, {samples} samples each, and one greedy completion"
-    return f"Accuracy on held-out problems, which nobody trained on{each}."
+    whose = " Each client has its own model: the mean over models." if data.mode == "local" else ""
+    return f"Accuracy on held-out problems, which nobody trained on{each}.{whose}"
 
 
 def _row(label: str, before: Any, after: Any, greedy_before: Any, greedy_after: Any) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import dataclass
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
 _VOID = frozenset({"meta", "col", "br"})
@@ -27,7 +28,7 @@ def join(*parts: str | None) -> Html:
     return Html("".join(part if isinstance(part, Html) else escape(part) for part in parts if part))
 
 
-def tag(name: str, *children: str | None, **attributes: Value) -> Html:
+def tag(name: str, /, *children: str | None, **attributes: Value) -> Html:
     """An element. `class_` is class, `aria_label` aria-label; None and False leave an attribute out."""
     written = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _VOID:
@@ -44,12 +45,17 @@ def _attribute(key: str, value: Value) -> str:
     return f' {name}="{escape(value if isinstance(value, str) else f"{value:g}")}"'
 
 
-def section(key: str, title: str, *children: str | None) -> Html:
-    """A section that the page's navigation can reach; nothing where there is nothing to show."""
-    if not any(children):
-        return Html()
-    heading = tag("h2", title, id=f"{key}-title")
-    return tag("section", heading, *children, id=key, aria_labelledby=f"{key}-title")
+@dataclass(frozen=True)
+class Section:
+    """A part of the page that its navigation reaches; left out where `body` is empty."""
+
+    key: str
+    title: str
+    body: Html
+
+
+def section(key: str, title: str, *children: str | None) -> Section:
+    return Section(key, title, join(*children))
 
 
 def folded(title: str, *children: str | None) -> Html:

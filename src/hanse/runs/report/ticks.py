@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+_FLAT = 1e-100
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -24,18 +26,18 @@ class Axis:
         largest = max(abs(self.low), abs(self.high))
         if largest >= 1e5 or largest < 1e-3:
             return f"{tick:.1e}".replace("-", "−") if tick else "0"
-        digits = max(0, -math.floor(math.log10(abs(step)) + 1e-9))
+        digits = next((d for d in range(9) if abs(round(step, d) - step) < 1e-6 * step), 9)
         return f"{tick:,.{digits}f}".replace("-", "−")
 
 
-def value_axis(numbers: Sequence[float], wanted: int = 4) -> Axis:
+def value_axis(numbers: Sequence[float], wanted: int = 5) -> Axis:
     """From zero (or below, if need be) to a round number above all values; 0 to 1 for shares."""
     low, high = min([0.0, *numbers]), max([0.0, *numbers])
     if low >= 0 and 0.5 < high <= 1:
         high = 1.0
-    if not high > low:
+    if high - low < _FLAT:
         high = low + 1.0
-    step = _round_step((high - low) / wanted)
+    step = _round_step((high - low) / wanted, whole=all(number.is_integer() for number in numbers))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     ticks = tuple(i * step for i in range(first, last + 1))
     return Axis(ticks[0], ticks[-1], ticks)
@@ -46,13 +48,15 @@ def round_axis(numbers: Sequence[float], wanted: int = 6) -> Axis:
     low, high = min(numbers, default=0.0), max(numbers, default=1.0)
     if not high > low:
         low, high = low - 0.5, high + 0.5
-    step = max(1, math.ceil(_round_step((high - low) / wanted) - 1e-9))
+    step = _round_step((high - low) / wanted, whole=True)
     first = math.ceil(low / step - 1e-9)
     ticks = [float(i * step) for i in range(first, math.floor(high / step + 1e-9) + 1)]
     return Axis(low, high, tuple(ticks))
 
 
-def _round_step(rough: float) -> float:
-    """1, 2, 2.5 or 5 times a power of ten, at least as large as `rough`."""
+def _round_step(rough: float, whole: bool) -> float:
+    """1, 2 or 5 times a power of ten, at least as large as `rough`; with `whole`, at least 1."""
+    if whole and rough <= 1:
+        return 1.0
     power = 10.0 ** math.floor(math.log10(rough))
-    return next((m * power for m in (1, 2, 2.5, 5) if m * power >= rough * (1 - 1e-9)), 10 * power)
+    return next((m * power for m in (1, 2, 5) if m * power >= rough * (1 - 1e-9)), 10 * power)

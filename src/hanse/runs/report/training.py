@@ -7,7 +7,7 @@ from hanse.runs.report.chart import Chart, Series, line_chart, panels, thin
 from hanse.runs.report.data import ReportData
 from hanse.runs.report.formats import fixed, known, plural
 from hanse.runs.report.headline import level_series
-from hanse.runs.report.markup import Html, folded, section, tag
+from hanse.runs.report.markup import Html, Section, folded, section, tag
 from hanse.runs.report.reading import OF_CLIENT, clients, numbered, points
 from hanse.runs.report.tables import table
 
@@ -23,7 +23,7 @@ _DYNAMICS = {
 }
 
 
-def training(data: ReportData) -> Html:
+def training(data: ReportData) -> Section:
     rounds = numbered(data.rounds)
     charts = [line_chart(accuracy_chart(data)), line_chart(reward_chart(data))]
     small = [
@@ -51,9 +51,7 @@ def reward_chart(data: ReportData) -> Chart:
         Series(name, points(rounds, f"{OF_CLIENT}{name}/reward"), slot) for slot, name in enumerate(names)
     ]
     average = Series("mean", points(rounds, "reward"))
-    return Chart(
-        "Mean reward", "by client and round", [average] if len(names) == 1 else [average, *lines]
-    )
+    return Chart("Mean reward", "by client and round", [average] if len(names) == 1 else [average, *lines])
 
 
 def _every_round(data: ReportData) -> Html:
@@ -63,7 +61,9 @@ def _every_round(data: ReportData) -> Html:
     kept = {x for x, _ in thin([(float(row["round"]), 0.0) for row in rounds])}
     named = [("reward", "reward"), ("accuracy", "evaluation/accuracy"), *level_series(data)]
     columns = [(head, key) for head, key in named if points(rounds, key)]
-    traffic = [(head, f"comm/bytes_{head}") for head in ("up", "down") if points(rounds, f"comm/bytes_{head}")]
+    traffic = [
+        (head, f"comm/bytes_{head}") for head in ("up", "down") if points(rounds, f"comm/bytes_{head}")
+    ]
     rows = [
         [
             f"{row['round']:g}",

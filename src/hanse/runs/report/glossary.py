@@ -1,0 +1,40 @@
+"""The words of this page."""
+
+from __future__ import annotations
+
+from hanse.runs.report.markup import Section, section, tag
+
+_WORDS = {
+    "Accuracy": "Mean of the first reward function over scored completions, averaged over levels. Sampled: "
+    "as in training, at the recipe's temperature. Greedy: the most likely token each time.",
+    "Validation, held out": "Two sets of problems that nobody trains on. Validation ones are measured from "
+    "round to round and choose policy-best; held-out ones are measured before and after and decide nothing.",
+    "Group": "All completions sampled for one problem in one step. GRPO compares them with each other only.",
+    "Advantage, learning signal": "How much better a completion is than its group. The learning signal is "
+    "the mean absolute advantage: 0 means that nothing is learnt.",
+    "Loss": "Not on this page on purpose. With one update a batch the policy that learns is the one that "
+    "sampled, every ratio is 1, and the loss is the mean advantage: 0 by construction. Its gradient is not: "
+    "look at the learning signal and the gradient norm.",
+    "Groups without signal": "Groups whose rewards are all equal (zero variance): all right or all wrong. "
+    "Their advantages are 0 and they teach nothing. Many right ones mean that problems are too easy, many "
+    "wrong ones that they are too hard or that a group needs more samples.",
+    "Spread within groups": "Standard deviation of rewards within a group, averaged over groups. With 0/1 "
+    "rewards it is largest when half of the completions are right.",
+    "Cut-off completions": "Completions that reached grpo.max_new_tokens before they ended. They mostly get "
+    "no reward, however good they were going to be.",
+    "Unscored": "The reward function raised an error, ran out of time or returned nothing. Such completions "
+    "count nowhere; they aren't rewarded with 0.",
+    "Entropy": "Mean of −log p over sampled tokens: how undecided the policy is. Near 0, all completions of "
+    "a group are the same and there is nothing left to compare.",
+    "KL": "How far the policy has moved from the reference, in nats a token. Measured only if grpo.beta is "
+    "above 0.",
+    "Gradient norm": "Length of the gradient before it is clipped to grpo.max_grad_norm.",
+    "Weight": "How much a client's values count in the server's average of a round; all weights sum to 1.",
+    "Update norm": "Length of the difference between what a client received and what it sent back.",
+    "Bytes up, down": "From clients to server, and back: the length of the messages, headers included.",
+}
+
+
+def glossary() -> Section:
+    entries = [tag("div", tag("dt", word), tag("dd", meaning)) for word, meaning in _WORDS.items()]
+    return section("glossary", "What the words mean", tag("dl", *entries, class_="glossary"))
