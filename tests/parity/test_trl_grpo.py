@@ -50,11 +50,11 @@ def test_objective(tmp_path, objective: str, updates: int, beta: float):
 def test_asymmetric_clip_and_delta(tmp_path, objective: str):
     ours = {"clip_low": 0.05, "clip_high": 0.1, "delta": 1.15}
     theirs = {"epsilon": 0.05, "epsilon_high": 0.1, "delta": 1.15}
-    mine, peer = compare(tmp_path, objective, 3, ours, theirs)
+    mine, peer = compare(tmp_path, objective, 2, ours, theirs)
     for side in ("low", "high"):
         name = f"clip_ratio/{side}_mean"
         assert mine.metrics[name] > 0
-        assert mine.metrics[name] == pytest.approx(sum(peer.metrics[name]) / 3, rel=1e-4)
+        assert mine.metrics[name] == pytest.approx(sum(peer.metrics[name]) / 2, rel=1e-4)
 
 
 @pytest.mark.parametrize(("scale", "peer"), [("batch", "batch"), ("none", "none"), ("group", "group")])
@@ -65,8 +65,8 @@ def test_scales_of_advantages(tmp_path, scale: str, peer: str):
 @pytest.mark.parametrize("objective", ["dapo", "dr_grpo", "bnpo"])
 def test_masked_truncated_completions(tmp_path, objective: str):
     """Not for `grpo`: TRL's mean over rollouts counts masked ones, ours does not (G13)."""
-    theirs = {"mask_truncated_completions": True}
-    compare(tmp_path, objective, 2, {"mask_truncated": True}, theirs)
+    theirs = {"mask_truncated_completions": True, "learning_rate": 2e-4}
+    compare(tmp_path, objective, 2, {"mask_truncated": True, "lr": 2e-4}, theirs)
 
 
 def test_temperature(tmp_path):

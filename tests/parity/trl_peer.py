@@ -24,6 +24,8 @@ from hanse.policy.policy import Policy
 from hanse.policy.rollout import Group
 
 NO_CLIP = 1e9
+LEARNING_RATE = 5e-3
+"""Large, so that the second update is far off policy."""
 
 
 @dataclass
@@ -105,7 +107,7 @@ def _arguments(folder: Path, groups: Sequence[Group], updates: int) -> dict[str,
         "gradient_accumulation_steps": 1,
         "max_steps": updates,
         "num_iterations": updates,
-        "learning_rate": 1e-2,
+        "learning_rate": LEARNING_RATE,
         "lr_scheduler_type": "constant",
         "adam_beta1": 0.9,
         "adam_beta2": 0.99,

@@ -65,15 +65,15 @@ def pack(groups: Sequence[Group], *, mask_truncated: bool = False) -> Batch:
         raise ValueError(f"a batch holds groups of one size, got {sorted(sizes)}")
     tokens = stack_padded([g.tokens_GT for g in groups])
     lengths = torch.stack([g.lengths_G for g in groups])
-    active = torch.stack([_active(g, mask_truncated) for g in groups]).to(lengths.device)
     logp = stack_padded([g.logp_GT for g in groups])
     cut = any(g.kept_logp_GT is not None for g in groups)
     kept = stack_padded([g.kept_logp_GT for g in groups if g.kept_logp_GT is not None]) if cut else None
+    mask = length_mask(lengths.view(-1), tokens.shape[-1]).view_as(tokens)
     return Batch(
         prompts_P=[g.prompt_ids for g in groups],
         tokens_PGT=tokens,
         lengths_PG=lengths,
-        mask_PGT=length_mask(lengths.view(-1), tokens.shape[-1]).view_as(tokens) & active.unsqueeze(-1),
+        mask_PGT=mask & _active(groups, mask_truncated).to(mask.device).unsqueeze(-1),
         advantages_PG=torch.stack([_advantages(g) for g in groups]).to(lengths.device, torch.float32),
         sampler_logp_PGT=logp,
         behaviour_logp_PGT=logp if kept is None else logp - kept,
@@ -88,9 +88,11 @@ def stack_padded(rows_P: Sequence[Tensor]) -> Tensor:
     )
 
 
-def _active(group: Group, mask_truncated: bool) -> Tensor:
-    active = torch.ones(group.size, dtype=torch.bool) if group.rewards_G is None else ~group.rewards_G.isnan()
-    return active & group.terminated_G.cpu() if mask_truncated else active
+def _active(groups: Sequence[Group], mask_truncated: bool) -> Tensor:
+    """Whether a rollout counts in the loss, shape (P, G). Groups without rewards count whole."""
+    rewards = [torch.zeros(g.size) if g.rewards_G is None else g.rewards_G for g in groups]
+    active = ~torch.stack(rewards).isnan()
+    return active & torch.stack([g.terminated_G for g in groups]).cpu() if mask_truncated else active
 
 
 def _advantages(group: Group) -> Tensor:

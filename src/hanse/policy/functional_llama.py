@@ -66,8 +66,8 @@ def is_plain(model: PreTrainedModel) -> bool:
 
 def _is_plain_layer(layer: Any) -> bool:
     attention, mlp = layer.self_attn, layer.mlp
-    products = (attention.q_proj, attention.k_proj, attention.v_proj, attention.o_proj)
-    products += (mlp.gate_proj, mlp.up_proj, mlp.down_proj)
+    products = [attention.q_proj, attention.k_proj, attention.v_proj, attention.o_proj]
+    products += [mlp.gate_proj, mlp.up_proj, mlp.down_proj]
     plain = all(type(product) is nn.Linear and product.bias is None for product in products)
     return plain and not layer.gradient_checkpointing and _is_bare(layer, attention, mlp, *products)
 

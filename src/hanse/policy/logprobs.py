@@ -91,7 +91,7 @@ def _positions(lengths_P: Tensor, width: int) -> Tensor:
 def _cached_logits(
     policy: Policy, ids_PL: Tensor, lengths_P: Tensor, tokens_PGT: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Logits of the first token (P, 1, V), which a prompt's completions share, and of the others (P*G, T-1, V).
+    """Logits of the first token, shared by a prompt's completions (P, 1, V), and of the rest (P*G, T-1, V).
 
     The prompt goes through the model once; gradients flow back through its cache.
     """

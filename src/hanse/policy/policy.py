@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from hanse.errors import RecipeError
 from hanse.policy.parameters import Parameters
@@ -77,7 +77,11 @@ class Policy:
 
     def decode(self, token_ids_N: Sequence[Sequence[int]]) -> list[str]:
         """The text of completions, without special tokens."""
-        return list(self.tokenizer.batch_decode([list(ids) for ids in token_ids_N], skip_special_tokens=True))
+        rows = [list(ids) for ids in token_ids_N]
+        tokenizer: Any = self.tokenizer
+        if type(tokenizer) is PreTrainedTokenizerFast and not tokenizer.clean_up_tokenization_spaces:
+            return list(tokenizer.backend_tokenizer.decode_batch(rows, skip_special_tokens=True))
+        return list(tokenizer.batch_decode(rows, skip_special_tokens=True))
 
     def freeze_reference(self) -> None:
         """Remember the current values as the KL reference; LoRA needs no copy, its reference is the base."""

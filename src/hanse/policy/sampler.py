@@ -111,22 +111,20 @@ class _Decoding:
         mask = real if ragged else None
         logits = model_logits(model, ids, positions.clamp(min=0), mask, cache, keep=1)
         logits = logits[:, -1].repeat_interleave(G, 0)
-        start = lengths.repeat_interleave(G)
-        if G > 1 and T <= _PACKED_TOKENS and is_plain(model):
+        columns = G if T <= _PACKED_TOKENS and is_plain(model) else 1
+        if columns > 1:
             mask = decoding_mask(real if ragged else real[:1], G, T)
-            cache = buffered_cache(cache, 1, G * T)
-        else:
-            mask = mask if mask is None else pad(mask, (0, T), value=True).repeat_interleave(G, 0)
-            cache = buffered_cache(cache, G, T)
-        self._decode(logits, cache, mask, start, ids.shape[1])
+        elif mask is not None:
+            mask = pad(mask, (0, T), value=True).repeat_interleave(G, 0)
+        cache = buffered_cache(cache, G // columns, columns * T)
+        self._decode(logits, cache, mask, lengths.repeat_interleave(G), columns)
 
     def _decode(
-        self, logits: Tensor, cache: DynamicCache, mask: Tensor | None, start: Tensor, width: int
+        self, logits: Tensor, cache: DynamicCache, mask: Tensor | None, start: Tensor, columns: int
     ) -> None:
-        """Token by token. A row of the cache holds the C completions of `rows[i]`: one, or a packed group."""
-        rows = torch.arange(self.keys.shape[0], device=self.keys.device).view(
-            cache.layers[0].keys.shape[0], -1
-        )
+        """Token by token. A row of the cache holds `columns` completions: one, or all of a group."""
+        prompt = cache.get_seq_length()
+        rows = torch.arange(self.keys.shape[0], device=self.keys.device).view(-1, columns)
         alive = torch.ones_like(rows, dtype=torch.bool)
         for t in range(self.sampling.max_new_tokens):
             chosen = self._choose(logits, rows.flatten(), alive.flatten(), t).view_as(rows)
@@ -140,14 +138,8 @@ class _Decoding:
                 keep_rows(cache, index)
                 rows, alive, chosen = rows[index], alive[index], chosen[index]
                 mask = mask if mask is None or len(mask) == 1 else mask[index]
-            seen = width + (t + 1) * rows.shape[1]
-            logits = model_logits(
-                self.policy.model,
-                chosen,
-                start[rows] + t,
-                mask if mask is None else mask[..., :seen],
-                cache,
-            ).flatten(0, 1)
+            seen = mask if mask is None else mask[..., : prompt + (t + 1) * columns]
+            logits = model_logits(self.policy.model, chosen, start[rows] + t, seen, cache).flatten(0, 1)
 
     def _choose(self, logits: Tensor, rows: Tensor, alive: Tensor, t: int) -> Tensor:
         """Draw token t of every row of the batch and record it for those still alive."""

@@ -57,8 +57,12 @@ def resume(folder: Path, progress: Progress | None = None) -> Run:
 def _continue(folder: RunFolder, recipe: Recipe, progress: Progress | None) -> Run:
     from hanse.runs.session import Session
 
+    shown = progress or SilentProgress()
     with _terminated_as_interrupted():
-        return Run(folder.path, Session(folder, recipe, progress or SilentProgress()).run())
+        try:
+            return Run(folder.path, Session(folder, recipe, shown).run())
+        finally:
+            shown.stop()
 
 
 @contextmanager

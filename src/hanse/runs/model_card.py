@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hanse.recipe.model import HfPolicy, Recipe
-from hanse.runs.progress import number
+from hanse.runs.report.formats import printable, size, whole
+from hanse.runs.report.outcome import outcome
+from hanse.runs.report.reading import name_level, part
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+_MOST_COLUMNS = 12
 
 
 def model_card(recipe: Recipe, summary: Mapping[str, Any], partition: Sequence[Mapping[str, Any]]) -> str:
-    """A model card: YAML for the hub, how to load, what was reached, how it was trained."""
+    """A model card: YAML for the hub, how to load, what was reached, how and on whose problems."""
     lora = recipe.policy.train == "lora"
+    rounds = summary.get("rounds", recipe.rounds)
     sections = [
         _front_matter(recipe, lora),
         f"# {_inline(recipe.name)}",
-        f"Trained by GRPO with Hanse, mode `{recipe.mode}`, {summary.get('rounds')} rounds.",
+        f"{_WHO[recipe.mode]} by GRPO with Hanse, {rounds} rounds.{_base(recipe)}",
         _loading(lora),
-        _results(summary),
-        _training(recipe, partition),
+        _results(recipe, summary),
+        _training(recipe, summary),
+        _owners(partition),
         _PRIVACY if recipe.mode == "federated" else "",
         _CITATION,
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
+
+_WHO = {
+    "federated": "Trained together by clients that exchanged parameters, not problems,",
+    "central": "Trained on everybody's pooled problems",
+    "local": "One of several models that clients trained alone, each on its own problems,",
+}
 
 _PRIVACY = """## Privacy
 
@@ -37,11 +51,22 @@ GRPO: Shao et al., DeepSeekMath, arXiv 2402.03300. FedAvg: McMahan et al., arXiv
 
 
 def _front_matter(recipe: Recipe, lora: bool) -> str:
-    """YAML by way of JSON strings, which YAML accepts, whatever the names hold."""
-    base = [f"base_model: {json.dumps(recipe.policy.path)}"] if isinstance(recipe.policy, HfPolicy) else []
-    tags = ["grpo", "reinforcement-learning", "hanse", recipe.mode]
-    lines = ["---", f"library_name: {'peft' if lora else 'transformers'}", *base]
-    return "\n".join([*lines, "pipeline_tag: text-generation", f"tags: {json.dumps(tags)}", "---"])
+    """YAML whose only free text are hub ids; the hub refuses any other base_model, such as a folder."""
+    tags = ["grpo", "reinforcement-learning", "hanse", recipe.mode, *(["lora"] if lora else [])]
+    lines = [f"library_name: {'peft' if lora else 'transformers'}", "pipeline_tag: text-generation"]
+    if isinstance(recipe.policy, HfPolicy) and _HUB_ID.fullmatch(recipe.policy.path):
+        lines.append(f"base_model: {json.dumps(recipe.policy.path)}")
+    if recipe.task.type == "huggingface" and _HUB_ID.fullmatch(recipe.task.path):
+        lines.append(f"datasets: {json.dumps([recipe.task.path])}")
+    return "\n".join(["---", *lines, f"tags: {json.dumps(tags)}", "---"])
+
+
+def _base(recipe: Recipe) -> str:
+    if isinstance(recipe.policy, HfPolicy):
+        path = recipe.policy.path
+        name = path if _HUB_ID.fullmatch(path) else re.split(r"[/\\]", path.rstrip("/\\"))[-1]
+        return f" It started from {_inline(name)}."
+    return " It started from a model of Hanse's own with about 0.1 million parameters, which only knows sums."
 
 
 def _loading(lora: bool) -> str:
@@ -58,31 +83,68 @@ tokenizer = AutoTokenizer.from_pretrained("PATH-OF-THIS-FOLDER")
 ```"""
 
 
-def _results(summary: Mapping[str, Any]) -> str:
-    evaluation = summary.get("evaluation") or {}
-    before, after = evaluation.get("initial") or {}, evaluation.get("final") or {}
-    rows = ["## Held-out accuracy of the last round", "", "| | before | after |", "|---|---|---|"]
-    for label, key in (("sampled at T=1", "accuracy"), ("greedy", "accuracy_greedy")):
-        rows.append(f"| {label} | {number(before.get(key))} | {number(after.get(key))} |")
-    for name, value in (after.get("by_level") or {}).items():
-        first = (before.get("by_level") or {}).get(name)
-        rows.append(f"| level {_inline(name)}, sampled | {number(first)} | {number(value)} |")
-    return "\n".join(rows)
+def _results(recipe: Recipe, summary: Mapping[str, Any]) -> str:
+    whose = " It is the mean over the clients' models." if recipe.mode == "local" else ""
+    problems = recipe.evaluation.final_problems_per_level
+    return f"""## Held-out accuracy of the last round
+
+On up to {problems} problems a level that nobody trained on.{whose}
+
+{_table(("", "before", "after", "change"), outcome(summary))}"""
 
 
-def _training(recipe: Recipe, partition: Sequence[Mapping[str, Any]]) -> str:
-    grpo = recipe.grpo
-    owners = ", ".join(f"{_inline(str(row['client']))} ({row['problems']})" for row in partition)
-    return f"""## Training
+def _training(recipe: Recipe, summary: Mapping[str, Any]) -> str:
+    grpo, policy = recipe.grpo, recipe.policy
+    what = "all parameters"
+    if policy.train == "lora":
+        targets = (
+            policy.lora.targets if isinstance(policy.lora.targets, str) else ", ".join(policy.lora.targets)
+        )
+        what = f"LoRA of rank {policy.lora.rank}, alpha {policy.lora.alpha:g}, on {_inline(targets)}"
+    lines = [
+        f"task `{recipe.task.type}`; rewarded for that alone, nothing else was checked",
+        f"{what}, {policy.dtype}",
+        f"{grpo.prompts_per_step} prompts × {grpo.group_size} completions a step, "
+        f"{grpo.local_steps} steps a round",
+        f"up to {grpo.max_new_tokens} new tokens at temperature {grpo.temperature:g}",
+        f"objective `{grpo.objective}`, AdamW, learning rate {grpo.lr:g}, KL weight {grpo.beta:g}",
+        *_exchange(recipe, summary),
+        f"seed {recipe.seed}",
+    ]
+    return "\n".join(["## Training", "", *(f"- {line}" for line in lines)])
 
-- task `{recipe.task.type}`; problems by client: {owners}
-- {grpo.prompts_per_step} prompts × {grpo.group_size} completions a step, {grpo.local_steps} steps a round
-- objective `{grpo.objective}`, AdamW, learning rate {grpo.lr:g}, KL weight {grpo.beta:g}
-- aggregation `{recipe.federation.aggregation}`, weighting `{recipe.federation.weighting}`
-- seed {recipe.seed}"""
+
+def _exchange(recipe: Recipe, summary: Mapping[str, Any]) -> list[str]:
+    if recipe.mode != "federated":
+        return []
+    total = part(summary, "bytes")
+    moved = f"; {size(total.get('up'))} up, {size(total.get('down'))} down" if total.get("up") else ""
+    return [
+        f"aggregation `{recipe.federation.aggregation}`, weighting `{recipe.federation.weighting}`{moved}"
+    ]
+
+
+def _owners(partition: Sequence[Mapping[str, Any]]) -> str:
+    """Training problems by owner and level."""
+    if not partition:
+        return ""
+    names = list(dict.fromkeys(key for row in partition for key in row if key not in ("client", "problems")))
+    names = names if len(names) <= _MOST_COLUMNS else []
+    heads = ["owner", "problems", *map(name_level, names)]
+    rows = [
+        [str(row["client"]), whole(row.get("problems")), *(whole(row.get(name, 0)) for name in names)]
+        for row in partition
+    ]
+    return f"## Who owned the problems\n\n{_table(heads, rows)}"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    rule = ["---", *("---:" for _ in heads[1:])]
+    lines = [[_inline(cell) for cell in heads], rule, *([_inline(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _inline(text: str) -> str:
     """One harmless line of Markdown."""
-    flat = " ".join(str(text).split())
-    return "".join(f"\\{c}" if c in "\\`*_[]<>|#&" else c for c in flat)
+    flat = " ".join(printable(text).split())
+    return "".join(f"\\{c}" if c in "\\`*_[]<>|#&~$" else c for c in flat)

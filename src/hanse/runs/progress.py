@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections import deque
+import atexit
+import math
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from hanse.runs.report.formats import known, number, plural, printable, size
+from hanse.runs.report.outcome import HEADS, outcome, remarks
+
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.table import Table
 
+Row = Mapping[str, Any]
+
 _KEPT_ROUNDS = 15
-_OTHER_COLUMNS = 42
+_LINES_AROUND = 7  # title, heads, rule, trend, status, and two to spare
+_LONGEST_HEAD = 12
+_SPARK_LINE = 40
+_SPARKS = "▁▂▃▄▅▆▇█"
 
 
 class Progress(Protocol):
-    """Events of a run, in order."""
+    """Events of a run, in order. `stop` comes last, also where a run fails, and may come twice."""
 
     def started(self, name: str, rounds: int, clients: Sequence[str], levels: Sequence[str]) -> None: ...
 
@@ -26,11 +37,13 @@ class Progress(Protocol):
 
     def warning(self, text: str) -> None: ...
 
-    def round_done(self, row: Mapping[str, Any]) -> None:
+    def round_done(self, row: Row) -> None:
         """One round row of metrics.jsonl, with `seconds` so far."""
         ...
 
-    def finished(self, summary: Mapping[str, Any], folder: Path) -> None: ...
+    def finished(self, summary: Row, folder: Path) -> None: ...
+
+    def stop(self) -> None: ...
 
 
 class SilentProgress:
@@ -45,164 +58,243 @@ class SilentProgress:
     def warning(self, text: str) -> None:
         pass
 
-    def round_done(self, row: Mapping[str, Any]) -> None:
+    def round_done(self, row: Row) -> None:
         pass
 
-    def finished(self, summary: Mapping[str, Any], folder: Path) -> None:
+    def finished(self, summary: Row, folder: Path) -> None:
+        pass
+
+    def stop(self) -> None:
         pass
 
 
 class PlainProgress(SilentProgress):
-    """One line an event, for logs."""
+    """One line an event, for logs. A reader that has gone away doesn't end the run."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._rounds = 0
 
     def _say(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        encoding = getattr(self._stream, "encoding", None) or "utf-8"
+        try:
+            print(text.encode(encoding, "replace").decode(encoding), file=self._stream, flush=True)
+        except (OSError, ValueError):
+            return
 
     def started(self, name: str, rounds: int, clients: Sequence[str], levels: Sequence[str]) -> None:
         self._rounds = rounds
-        self._say(f"{name}: {rounds} rounds, clients: {', '.join(clients)}")
+        self._say(printable(f"{name}: {plural(rounds, 'round')}, {who(clients)}"))
 
     def note(self, text: str) -> None:
-        self._say(text)
+        self._say(printable(text))
 
     def warning(self, text: str) -> None:
-        self._say(f"warning: {text}")
+        self._say(printable(f"warning: {text}"))
 
-    def round_done(self, row: Mapping[str, Any]) -> None:
-        parts = [f"round {row['round']}/{self._rounds}", f"reward {number(row.get('reward'))}"]
-        parts.append(f"accuracy {number(row.get('evaluation/accuracy'))}")
-        parts += [f"level {name} {number(value)}" for name, value in by_level(row).items()]
-        parts.append(f"up {size(row.get('comm/bytes_up'))}, down {size(row.get('comm/bytes_down'))}")
-        self._say("  ".join(parts))
+    def round_done(self, row: Row) -> None:
+        parts = [f"round {row.get('round')}/{self._rounds}"]
+        named = {"reward": row.get("reward"), "accuracy": row.get("evaluation/accuracy")}
+        named |= {f"level {name}": value for name, value in by_level(row).items()}
+        parts += [f"{name} {number(value)}" for name, value in named.items() if value is not None]
+        up, down = row.get("comm/bytes_up"), row.get("comm/bytes_down")
+        parts += [f"up {size(up)}, down {size(down)}"] if up or down else []
+        parts += [f"{seconds(row.get('seconds'))} s"] if row.get("seconds") is not None else []
+        self._say(printable("  ".join(parts)))
 
-    def finished(self, summary: Mapping[str, Any], folder: Path) -> None:
-        for line in outcome(summary):
-            self._say(line)
-        self._say(f"Report: {folder / 'report.html'}")
+    def finished(self, summary: Row, folder: Path) -> None:
+        rows = [HEADS, *outcome(summary)]
+        width = max(len(row[0]) for row in rows)
+        for label, *cells in rows:
+            self._say(printable(label.ljust(width) + "".join(cell.rjust(9) for cell in cells)))
+        for line in remarks(summary, folder):
+            self._say(printable(line))
 
 
 class LiveProgress(SilentProgress):
-    """A table that grows in place."""
+    """A table that stays in place; below it the trend, what is going on, and the time left."""
 
     def __init__(self, console: Console) -> None:
         from rich.live import Live
 
         self._console = console
-        self._live = Live(console=console, auto_refresh=False, transient=False)
-        self._rows: deque[Mapping[str, Any]] = deque(maxlen=_KEPT_ROUNDS)
-        self._title, self._levels, self._last = "", list[str](), dict[str, float]()
-
-    def started(self, name: str, rounds: int, clients: Sequence[str], levels: Sequence[str]) -> None:
-        many = f"{len(clients)} clients" if len(clients) > 1 else "1 learner"
-        self._title, self._levels = f"{name}: {many}, {rounds} rounds", list(levels)
-        self._live.start()
-
-    def note(self, text: str) -> None:
-        self._console.print(text, style="dim", highlight=False, markup=False)
-
-    def warning(self, text: str) -> None:
-        self._console.print(f"warning: {text}", style="yellow", highlight=False, markup=False)
-
-    def round_done(self, row: Mapping[str, Any]) -> None:
-        self._rows.append(row)
-        self._live.update(self._table(), refresh=True)
-
-    def finished(self, summary: Mapping[str, Any], folder: Path) -> None:
-        self._live.stop()
-        for line in outcome(summary):
-            self._console.print(line, highlight=False, markup=False)
-        self._console.print(
-            f"Report: {folder / 'report.html'}", highlight=False, markup=False, soft_wrap=True
+        self._title, self._rounds, self._levels = "", 0, list[str]()
+        self._rows: tuple[Row, ...] = ()
+        self._accuracies: tuple[float, ...] = ()
+        self._ends: tuple[float, ...] = ()
+        self._note, self._since = "", time.monotonic()
+        redirect = sys.stdout.isatty()  # a stdout that goes to a file shall still get there
+        self._live = Live(
+            console=console, get_renderable=self._view, refresh_per_second=2, redirect_stdout=redirect
         )
 
+    def started(self, name: str, rounds: int, clients: Sequence[str], levels: Sequence[str]) -> None:
+        self._title = printable(f"{name}: {plural(rounds, 'round')}, {plural(len(clients), 'client')}")
+        self._rounds, self._levels = rounds, list(levels)
+        self.note("Evaluating before the first round …")
+
+    def note(self, text: str) -> None:
+        self._note, self._since = printable(text), time.monotonic()
+        if not self._live.is_started:
+            atexit.register(self.stop)
+            self._live.start()
+        self._live.refresh()
+
+    def warning(self, text: str) -> None:
+        self._console.print(printable(f"warning: {text}"), style="yellow", highlight=False, markup=False)
+
+    def round_done(self, row: Row) -> None:
+        accuracy = known(row.get("evaluation/accuracy"))
+        self._accuracies += () if accuracy is None else (accuracy,)
+        self._rows = (*self._rows, row)[-_KEPT_ROUNDS:]
+        self._note, self._since = "", time.monotonic()
+        self._ends = (*self._ends, self._since)[-6:]
+        self._live.refresh()
+
+    def finished(self, summary: Row, folder: Path) -> None:
+        self.stop()
+        self._console.print("", outcome_table(summary), "")
+        for line in remarks(summary, folder):
+            self._console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
+
     def stop(self) -> None:
+        atexit.unregister(self.stop)
+        self._since = math.inf
         self._live.stop()
 
-    def _table(self) -> Table:
+    def _view(self) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        room = max(1, self._console.height - _LINES_AROUND)
+        table = [self._table(self._rows[-room:])] if self._rows else []
+        title, *below = (
+            [Text(line, style, no_wrap=True, overflow="ellipsis")] if line else []
+            for line, style in ((self._title, "bold"), (self._trend(), "dim"), (self._status(), "dim"))
+        )
+        return Group(*title, *table, *below[0], *below[1])
+
+    def _table(self, rows: Sequence[Row]) -> Table:
         from rich import box
         from rich.table import Table
+        from rich.text import Text
 
-        table = Table(title=self._title, box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
-        shown = self._shown_levels()
-        heads = ["round", "reward", "accuracy", *(f"L {name}" for name in shown), "bytes", "s"]
-        for head in heads:
-            table.add_column(head, justify="right", no_wrap=True)
-        for row in self._rows:
-            levels = by_level(row)
-            cells = [str(row.get("round")), number(row.get("reward")), number(row.get("evaluation/accuracy"))]
-            cells += [number(levels.get(name)) for name in shown]
-            exchanged = (row.get("comm/bytes_up") or 0) + (row.get("comm/bytes_down") or 0)
-            table.add_row(*cells, size(exchanged), seconds(row.get("seconds")))
+        exchanged = any(row.get("comm/bytes_up") for row in rows)
+        columns, gap = fitting(self._levels, exchanged, self._console.width)
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
+        for key, head in columns:
+            style = "bold" if key == "evaluation/accuracy" else ""
+            table.add_column(Text(head), justify="right", no_wrap=True, header_style="dim", style=style)
+        for row in rows:
+            table.add_row(*(cell(key, row.get(key)) for key, _ in columns))
         return table
 
-    def _shown_levels(self) -> list[str]:
-        """As many level columns as fit the terminal."""
-        room, shown = self._console.width - _OTHER_COLUMNS, []
-        for name in self._levels:
-            room -= max(5, len(name) + 2) + 2
-            if room < 0:
-                break
-            shown.append(name)
-        return shown
+    def _trend(self) -> str:
+        """Validation accuracy so far, as a small curve."""
+        every, count = self._accuracies, min(len(self._accuracies), _SPARK_LINE)
+        if count < 2 or self._console.options.ascii_only:
+            return ""
+        found = [every[round(i * (len(every) - 1) / (count - 1))] for i in range(count)]
+        top = max(1.0, *found)
+        curve = "".join(_SPARKS[max(0, min(7, int(8 * value / top)))] for value in found)
+        return f"accuracy {number(found[0])} {curve} {number(found[-1])}"
+
+    def _status(self) -> str:
+        """What is going on and for how long; nothing once the run has stopped."""
+        elapsed = time.monotonic() - self._since
+        done = int(self._rows[-1].get("round") or 0) if self._rows else 0
+        if elapsed < 0 or (done >= self._rounds and not self._note):
+            return ""
+        text = self._note or f"round {done + 1} of {self._rounds}:"
+        text += f" {span(elapsed)}"
+        if self._note or len(self._ends) < 2:
+            return text
+        each = (self._ends[-1] - self._ends[0]) / (len(self._ends) - 1)
+        return f"{text}, about {span(max(0.0, (self._rounds - done) * each - elapsed))} left"
 
 
 def build_progress(stream: TextIO) -> LiveProgress | PlainProgress:
-    """Live on a terminal, plain lines elsewhere."""
+    """Live on a terminal that can move its cursor, plain lines elsewhere."""
     if not stream.isatty():
         return PlainProgress(stream)
     from rich.console import Console
 
-    return LiveProgress(Console(file=stream))
+    console = Console(file=stream)
+    if not console.is_terminal or console.is_dumb_terminal:
+        return PlainProgress(stream)
+    return LiveProgress(console)
+
+
+# --- columns ------------------------------------------------------------------------------------------
+
+Columns = list[tuple[str, str]]
+
+
+def fitting(levels: Sequence[str], exchanged: bool, width: int) -> tuple[Columns, int]:
+    """(metric, head) of the columns that fit, as many levels as possible, and the gap between them."""
+    first = [("round", "round"), ("reward", "reward"), ("evaluation/accuracy", "accuracy")]
+    last = [("comm/bytes_up", "up"), ("comm/bytes_down", "down")] if exchanged else []
+    last += [("seconds", "s")]
+    middle = [(_LEVEL + name, _head(name)) for name in levels]
+    for shown in range(len(middle), -1, -1):
+        columns = first + middle[:shown] + last
+        used = sum(max(len(head), _WIDTHS.get(key, 5)) for key, head in columns)
+        for gap in (2, 1):
+            if used + gap * len(columns) <= width:
+                return columns, gap
+    return [*first, *last][:3], 1
+
+
+_LEVEL = "evaluation/by_level/"
+_WIDTHS = {"comm/bytes_up": 7, "comm/bytes_down": 7, "evaluation/accuracy": 8, "reward": 6, "seconds": 5}
+
+
+def _head(level: str) -> str:
+    short = f"L{level}" if level.isdigit() else printable(level)
+    return short if len(short) <= _LONGEST_HEAD else short[: _LONGEST_HEAD - 1] + "…"
+
+
+def cell(key: str, value: Any) -> str:
+    if key == "round":
+        return str(value)
+    if key.startswith("comm/"):
+        return size(value)
+    return seconds(value) if key == "seconds" else number(value)
+
+
+def outcome_table(summary: Row) -> Table:
+    """Before and after on held-out problems, for a terminal."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for head in HEADS:
+        table.add_column(head, justify="left" if head == HEADS[0] else "right", header_style="dim")
+    for label, before, after, change in outcome(summary):
+        style = "green" if change.startswith("+") else "red" if change.startswith("-") else ""
+        table.add_row(Text(label), before, Text(after, "bold"), Text(change, style))
+    return table
 
 
 # --- words and numbers --------------------------------------------------------------------------------
 
 
-def by_level(row: Mapping[str, Any]) -> dict[str, float]:
+def by_level(row: Row) -> dict[str, Any]:
     """Validation accuracy of each level in a round row."""
-    prefix = "evaluation/by_level/"
-    return {key.removeprefix(prefix): value for key, value in row.items() if key.startswith(prefix)}
+    return {key.removeprefix(_LEVEL): value for key, value in row.items() if key.startswith(_LEVEL)}
 
 
-def number(value: Any) -> str:
-    return f"{value:.3f}" if isinstance(value, int | float) else "·"
+def who(clients: Sequence[str]) -> str:
+    return f"client {clients[0]}" if len(clients) == 1 else f"{len(clients)} clients: {', '.join(clients)}"
 
 
 def seconds(value: Any) -> str:
-    return f"{value:.0f}" if isinstance(value, int | float) else "·"
+    return "·" if known(value) is None else f"{value:.0f}"
 
 
-def size(count: Any) -> str:
-    """Bytes in units of a thousand."""
-    if not isinstance(count, int | float) or count == 0:
-        return "·"
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} GB"
-
-
-def outcome(summary: Mapping[str, Any]) -> list[str]:
-    """Before and after on held-out problems, as aligned lines."""
-    evaluation = summary.get("evaluation") or {}
-    before, after = evaluation.get("initial") or {}, evaluation.get("final") or {}
-    lines = ["", f"{'Held-out accuracy':<22}{'before':>8}{'after':>8}{'change':>9}"]
-    for label, key in (("sampled", "accuracy"), ("greedy", "accuracy_greedy")):
-        lines.append(_change(label, before.get(key), after.get(key)))
-    for name, value in (after.get("by_level") or {}).items():
-        lines.append(_change(f"  level {name}, sampled", (before.get("by_level") or {}).get(name), value))
-    total = summary.get("bytes") or {}
-    exchanged = f"Exchanged: {size(total.get('up'))} up, {size(total.get('down'))} down."
-    stopped = [f"Stopped early: {summary['stopped']}."] if summary.get("stopped") else []
-    return [*lines, "", exchanged, *stopped]
-
-
-def _change(label: str, before: Any, after: Any) -> str:
-    both = isinstance(before, int | float) and isinstance(after, int | float)
-    change = f"{after - before:+.3f}" if both else "·"
-    return f"{label:<22}{number(before):>8}{number(after):>8}{change:>9}"
+def span(value: float) -> str:
+    """Seconds as a person says them."""
+    if value < 90:
+        return f"{value:.0f} s"
+    return f"{value / 60:.0f} min" if value < 5400 else f"{value / 3600:.1f} h"

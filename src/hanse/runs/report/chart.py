@@ -19,7 +19,7 @@ _MOST_END_LABELS = 10
 
 @dataclass(frozen=True)
 class Series:
-    """A line. `look` is "main" for a total or mean, else a colour slot; slots past the palette are dashed."""
+    """A line. `look`: a colour slot (dashed past the palette), "main" for a mean, "faint" for one of many."""
 
     name: str
     points: Points
@@ -85,7 +85,7 @@ def _picture(chart: Chart, drawn: Sequence[Series], x_axis: Axis, y_axis: Axis) 
 def _in_words(drawn: Sequence[Series]) -> str:
     """The chart for a screen reader: where each line starts and ends."""
     parts = []
-    for series in drawn:
+    for series in _told(drawn):
         (first, start), (last, end) = series.points[0], series.points[-1]
         parts.append(f"{series.name}: {short(start)} in round {first:g}, {short(end)} in round {last:g}.")
     return " ".join(parts)
@@ -103,7 +103,7 @@ def _line(series: Series, x_axis: Axis, y_axis: Axis) -> Html:
     ]
     path = "L".join(f"{left:.1f} {top:.1f}" for left, top, _, _ in placed)
     line = tag("path", d=f"M{path}", class_=series.style)
-    if len(placed) > _MOST_MARKS:
+    if len(placed) > _MOST_MARKS or series.look == "faint":
         return line
     marks = [
         tag(
@@ -167,10 +167,15 @@ def spread(heights: Sequence[float], gap: float) -> list[float]:
 def _legend(drawn: Sequence[Series]) -> Html:
     items = [
         tag("li", _swatch(series), series.name, " ", tag("b", fixed(series.points[-1][1])))
-        for series in drawn
+        for series in _told(drawn)
     ]
     hint = tag("li", f"values of round {max(s.points[-1][0] for s in drawn):g}", class_="quiet")
     return tag("ul", *items, hint, class_="legend")
+
+
+def _told(drawn: Sequence[Series]) -> Sequence[Series]:
+    """The lines to name, where others are many."""
+    return [series for series in drawn if series.look != "faint"] or drawn[:1]
 
 
 def _swatch(series: Series) -> Html:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from hanse.runs.progress import size
 from hanse.runs.report.chart import Chart, Series, panels
 from hanse.runs.report.data import ReportData
-from hanse.runs.report.formats import duration, known, share, whole
+from hanse.runs.report.formats import duration, known, share, size, whole
 from hanse.runs.report.markup import Html, Section, section, tag
 from hanse.runs.report.reading import clients, grouped, mean, numbered, part, points, values
 from hanse.runs.report.tables import table

@@ -79,3 +79,26 @@ def difference(before: Any, after: Any) -> float | None:
 
 def _minus(text: str) -> str:
     return text.replace("-", "−")
+
+
+def size(count: Any) -> str:
+    """Bytes in units of a thousand, three digits; a dot where there are none."""
+    number = known(count)
+    if not number:
+        return "·"
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(number) < 999.5:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:,.0f} TB" if number >= 100 else f"{number:.3g} TB"
+
+
+def number(value: Any) -> str:
+    """Three decimals for logs and terminals, with a plain minus sign; a dot where there is none."""
+    found = known(value)
+    return "·" if found is None else f"{found:.3f}"
+
+
+def printable(text: str) -> str:
+    """One line without control characters, which could move a terminal's cursor."""
+    return "".join(c if c.isprintable() else " " for c in text)

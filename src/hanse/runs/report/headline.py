@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hanse.runs.progress import size
 from hanse.runs.report.data import ReportData
-from hanse.runs.report.formats import MISSING, difference, duration, fixed, known, plural, signed
+from hanse.runs.report.formats import MISSING, difference, duration, fixed, known, plural, signed, size
 from hanse.runs.report.markup import Html, Section, escape, section, tag
 from hanse.runs.report.reading import BY_LEVEL, clients, levels, name_level, numbered, part, points, settings
 from hanse.runs.report.tables import arrow, change, table, tiles
@@ -17,10 +16,10 @@ BY, GREEDY = "by_level", "by_level_greedy"
 
 
 def header(data: ReportData) -> Html:
-    stopped, warnings = data.summary.get("stopped"), data.summary.get("warnings")
+    warnings = data.summary.get("warnings")
     several = plural(len(warnings), "warning") if isinstance(warnings, list) and warnings else None
     states = [
-        tag("p", f"Stopped early: {stopped}.", class_="state") if stopped else None,
+        tag("p", _stopped(data), class_="state") if data.summary.get("stopped") else None,
         tag("p", tag("a", several, href="#health"), class_="state") if several else None,
     ]
     return tag(
@@ -32,8 +31,16 @@ def header(data: ReportData) -> Html:
     )
 
 
+def _stopped(data: ReportData) -> str:
+    reason = str(data.summary["stopped"])
+    ended = part(data.summary, "evaluation", "final")
+    return f"Stopped early: {reason}." if ended else f"{reason[:1].upper()}{reason[1:]}."
+
+
 def _who(data: ReportData) -> str:
     many = len(clients(data))
+    if not many:
+        return f"Mode {data.mode}; no client has reported yet."
     told = {
         "federated": f"{plural(many, 'client')} trained one model together by GRPO",
         "central": "One learner trained on everybody's problems by GRPO",
@@ -71,8 +78,9 @@ def _figures(data: ReportData, before: Mapping[str, Any], after: Mapping[str, An
 
 def _remark(before: Any, after: Any, about: str) -> Html:
     moved = difference(before, after)
-    told = change(moved, signed(moved)) if moved is not None else escape("no comparison yet")
-    return tag("span", told, f" · {about}" if about else None)
+    if moved is None:
+        return tag("span", "after training only" if known(before) is None else "before training")
+    return tag("span", change(moved, signed(moved)), f" · {about}" if about else None)
 
 
 def _validation(data: ReportData, ended: bool) -> list[tuple[str, str, str]]:

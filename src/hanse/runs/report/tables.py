@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hanse.runs.report.formats import MISSING, fixed, known
+from hanse.runs.report.formats import fixed, known
 from hanse.runs.report.markup import Html, escape, tag
 
 Groups = Sequence[tuple[str, int]]
@@ -36,9 +36,9 @@ def _row(cells: Sequence[str], kinds: Sequence[str]) -> Html:
 
 
 def arrow(before: Any, after: Any) -> Html:
-    """From one value to another; plainly missing where neither is known."""
-    if known(before) is None and known(after) is None:
-        return escape(MISSING)
+    """From one value to another, or the one that is known."""
+    if known(before) is None or known(after) is None:
+        return escape(fixed(after) if known(before) is None else fixed(before))
     sign = tag("span", " → ", class_="quiet")
     return tag("span", tag("span", fixed(before), class_="before"), sign, fixed(after))
 

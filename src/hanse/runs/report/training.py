@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from hanse.runs.progress import size
 from hanse.runs.report.chart import Chart, Series, line_chart, panels, thin
 from hanse.runs.report.data import ReportData
-from hanse.runs.report.formats import fixed, known, plural
+from hanse.runs.report.formats import fixed, known, plural, size
 from hanse.runs.report.headline import level_series
 from hanse.runs.report.markup import Html, Section, folded, section, tag
 from hanse.runs.report.reading import OF_CLIENT, clients, numbered, points
 from hanse.runs.report.tables import table
 
-_MOST_LINES = 16
+_MOST_COLOURED = 16
+_MOST_LINES = 100
 
 _DYNAMICS = {
     "policy_grad_signal": ("Learning signal", "mean |advantage|"),
@@ -36,22 +36,28 @@ def training(data: ReportData) -> Section:
 
 
 def accuracy_chart(data: ReportData) -> Chart:
-    rounds = numbered(data.rounds)
-    named = level_series(data)[:_MOST_LINES]
-    lines = [Series(name, points(rounds, key), slot) for slot, (name, key) in enumerate(named)]
-    average = Series("mean", points(rounds, "evaluation/accuracy"))
-    drawn = [average] if len(lines) == 1 else [average, *lines]
-    return Chart("Validation accuracy", "by level and round, sampled", drawn)
+    lines = _with_mean(data, "evaluation/accuracy", level_series(data))
+    return Chart("Validation accuracy", "by level and round, sampled", lines)
 
 
 def reward_chart(data: ReportData) -> Chart:
+    named = [(name, f"{OF_CLIENT}{name}/reward") for name in clients(data)]
+    thin_lines = f"; thin lines: {plural(len(named), 'client')}" if len(named) > _MOST_COLOURED else ""
+    return Chart("Mean reward", f"by client and round{thin_lines}", _with_mean(data, "reward", named))
+
+
+def _with_mean(data: ReportData, average: str, named: list[tuple[str, str]]) -> list[Series]:
+    """The mean and a line for each (name, metric); faint ones where there are too many to tell apart."""
     rounds = numbered(data.rounds)
-    names = clients(data)[:_MOST_LINES]
+    mean = Series("mean", points(rounds, average))
+    if len(named) == 1 and mean.points:
+        return [mean]
+    faint = len(named) > _MOST_COLOURED
     lines = [
-        Series(name, points(rounds, f"{OF_CLIENT}{name}/reward"), slot) for slot, name in enumerate(names)
+        Series(name, points(rounds, key), "faint" if faint else slot)
+        for slot, (name, key) in enumerate(named[:_MOST_LINES])
     ]
-    average = Series("mean", points(rounds, "reward"))
-    return Chart("Mean reward", "by client and round", [average] if len(names) == 1 else [average, *lines])
+    return [mean, *lines]
 
 
 def _every_round(data: ReportData) -> Html:
