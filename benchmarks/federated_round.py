@@ -93,11 +93,18 @@ def main() -> None:
     seconds = measure(arguments.clients, arguments.repeats)
     ours, peer = (statistics.median(seconds[name]) for name in ("side by side", "in turn"))
     memory = {k: resident_memory(k) for k in (1, 2, 4, 8, 16)}
-    case = {"name": f"round of {arguments.clients} tiny clients", "ours": ours, "peer": peer, "ratio": peer / ours}
+    ratio = peer / ours
+    name = f"round of {arguments.clients} tiny clients"
+    case = {"name": name, "ours": ours, "peer": peer, "ratio": ratio}
     from hanse.runs.environment import environment
 
-    result = {"cases": [case], "seconds": seconds, "resident_mib_by_clients": memory, "machine": environment()}
-    print(f"side by side {ours:.3f} s, in turn {peer:.3f} s: {peer / ours:.2f} times (target 1.4)")
+    result = {
+        "cases": [case],
+        "seconds": seconds,
+        "resident_mib_by_clients": memory,
+        "machine": environment(),
+    }
+    print(f"side by side {ours:.3f} s, in turn {peer:.3f} s: {ratio:.2f} times (target 1.4)")
     for k, mib in memory.items():
         print(f"{k:3d} clients: {mib:.0f} MiB resident")
     arguments.out.mkdir(parents=True, exist_ok=True)

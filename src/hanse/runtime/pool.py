@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -52,7 +54,8 @@ class ProcessPool:
             owned = [client for client, owner in self._owner.items() if owner == worker]
             ours, theirs = context.Pipe()
             process = context.Process(target=_work, args=(theirs, document, start, owned), daemon=False)
-            process.start()
+            with _without_interrupts():
+                process.start()
             theirs.close()
             self._pipes.append(ours)
             self._processes.append(process)
@@ -147,11 +150,24 @@ class ProcessPool:
         )
 
 
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Processes started inside the block ignore Ctrl-C from their first instruction on: it is for the
+    parent, who ends the run in good order."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _work(pipe: Connection, document: dict[str, Any], start: Path | None, owned: list[int]) -> None:
     """A worker's life: build a host, answer until the pipe closes."""
     from hanse.runtime.host import Host
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, who ends the run in good order
     die_with_parent()
     built: list[Host] = []
     _answer(pipe, lambda: built.append(Host(Recipe.model_validate(document), start, owned)))
@@ -177,4 +193,5 @@ def _answer(pipe: Connection, act: Callable[[], Any]) -> None:
         message = ("failed", (str(error), error.exit_code))
     except Exception:  # noqa: BLE001 - a worker reports everything to its parent
         message = ("crashed", traceback.format_exc())
-    pipe.send(message)
+    with suppress(OSError):  # a parent that has gone away ends the worker at its next `recv`
+        pipe.send(message)
