@@ -14,7 +14,6 @@ from transformers import PreTrainedModel
 
 from hanse import __version__
 from hanse.errors import RecipeError, RunError
-from hanse.policy.folders import new_folder
 from hanse.policy.hf import BASE_FOLDER, assemble, find_device, load_base, load_pretrained, quiet
 from hanse.policy.lora import (
     ADAPTER,
@@ -27,6 +26,7 @@ from hanse.policy.lora import (
 )
 from hanse.policy.policy import Policy
 from hanse.recipe.model import LoraSpec
+from hanse.storage import new_folder
 
 RECORD_FILE = "hanse.json"
 

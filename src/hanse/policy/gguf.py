@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from hanse.errors import RecipeError
-from hanse.policy.folders import new_folder
+from hanse.storage import new_folder
 
 PACKAGE = "package:"
 _FIELD = "policy.path"

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from hanse.policy.export import save_policy
 from hanse.policy.policy import Policy
 from hanse.runs.cohorts import Cohort
-from hanse.runs.files import write_json
 from hanse.runs.model_card import model_card
 from hanse.runs.reporting import write_report
 from hanse.runtime.host import Host
 from hanse.runtime.state import load_tensors
+from hanse.storage import write_json
 
 if TYPE_CHECKING:
     from torch import Tensor

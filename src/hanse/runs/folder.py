@@ -15,7 +15,7 @@ from typing import Any
 from hanse.errors import RunError
 from hanse.recipe.load import dump_recipe, load_recipe
 from hanse.recipe.model import Recipe
-from hanse.runs.files import write_folder, write_text
+from hanse.storage import new_folder, remove_leftovers, write_text
 
 _ROUND = re.compile(r"\d{6}")
 KEPT_ROUNDS = 2
@@ -99,6 +99,8 @@ class RunFolder:
                 raise RunError(
                     f"{self.path} is being written by another process; wait for it to end."
                 ) from error
+            remove_leftovers(self.path)
+            remove_leftovers(self.rounds_path)
             yield
 
     # --- rounds ---------------------------------------------------------------------------------------
@@ -117,7 +119,8 @@ class RunFolder:
     def save_round(self, number: int, fill: Any) -> None:
         """Write a checkpoint atomically and drop all but the newest two."""
         self.rounds_path.mkdir(exist_ok=True)
-        write_folder(self.rounds_path / f"{number:06d}", fill)
+        with new_folder(self.rounds_path / f"{number:06d}", replace=True) as temporary:
+            fill(temporary)
         complete = sorted(p for p in self.rounds_path.iterdir() if _ROUND.fullmatch(p.name))
         for old in complete[:-KEPT_ROUNDS]:
             shutil.rmtree(old)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hanse.recipe.model import EvaluationSpec
-from hanse.runs.files import write_json
+from hanse.storage import write_json
 
 _FILE = "ledger.json"
 

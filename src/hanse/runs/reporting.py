@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from hanse.errors import RunError
-from hanse.runs.files import write_text
 from hanse.runs.folder import RunFolder
 from hanse.runs.report import render
 from hanse.runs.report.data import ReportData
+from hanse.storage import write_text
 
 
 def write_report(path: Path) -> Path:

@@ -12,7 +12,6 @@ from hanse.recipe.model import Recipe
 from hanse.runs.cohorts import Cohort, build_cohorts, close_rounds, load_cohorts, open_rounds, save_cohorts
 from hanse.runs.environment import environment
 from hanse.runs.evaluating import Levels, examine, validate
-from hanse.runs.files import write_json
 from hanse.runs.finish import finish
 from hanse.runs.folder import RunFolder
 from hanse.runs.health import Health
@@ -27,6 +26,7 @@ from hanse.runtime.host import Host, client_data
 from hanse.runtime.local import InTurn
 from hanse.runtime.pool import ProcessPool
 from hanse.runtime.state import save_tensors
+from hanse.storage import write_json
 from hanse.tasks.build import build_task
 from hanse.tasks.partition import ClientData
 

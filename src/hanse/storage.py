@@ -1,13 +1,41 @@
-"""Folders that are whole or absent: written beside, synced, renamed."""
+"""Files and folders that are whole or absent: written beside, synced, renamed."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+_LEFTOVERS = (".*.tmp", ".*.old")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file's content atomically."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    _sync_one(temporary)
+    temporary.replace(path)
+    _sync_one(path.parent)
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """The same for a document, which must be finite."""
+    write_text(path, json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Clear away what writers that were killed have left. Only for who knows that no other writes here."""
+    for pattern in _LEFTOVERS:
+        for path in folder.glob(pattern):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -23,6 +51,7 @@ def new_folder(target: Path, *, replace: bool) -> Iterator[Path]:
         yield temporary
         _sync(temporary)
         (_replace if replace else _claim)(temporary, target)
+        _sync_one(target.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -47,8 +76,12 @@ def _claim(temporary: Path, target: Path) -> None:
 
 def _sync(folder: Path) -> None:
     for path in [folder, *folder.rglob("*")]:
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        _sync_one(path)
+
+
+def _sync_one(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
