@@ -7,6 +7,7 @@ import torch
 
 from grpo.toys import Recorder, gradient_of, make_groups, make_policy, relative, spec_of
 from hanse.grpo import learner as learner_module
+from hanse.grpo.batch import pack
 from hanse.grpo.learner import Learner
 from hanse.grpo.step import assign_advantages
 from hanse.policy.logprobs import completion_logprobs
@@ -58,6 +59,19 @@ def test_out_of_memory_at_one_rollout_and_other_errors_are_raised(monkeypatch):
     monkeypatch.setattr(learner_module, "completion_logprobs", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         Learner(policy, spec, 10).step(groups)
+
+
+@pytest.mark.parametrize("fitting", [8, 2, 1])
+def test_log_probs_without_gradient_halve_the_micro_batch_too(monkeypatch, fitting):
+    policy = make_policy()
+    spec = spec_of(micro_batch=16)
+    batch = pack(make_groups(policy, spec))
+    whole = Learner(policy, spec, 10).logprobs(batch)
+    _limit_memory(monkeypatch, fitting, RuntimeError)
+    learner = Learner(policy, spec, 10)
+    torch.testing.assert_close(learner.logprobs(batch), whole, rtol=0, atol=5e-6)
+    assert learner.state.micro_batch == fitting
+    assert not whole.requires_grad
 
 
 def test_groups_without_an_advantage_are_left_out_and_cost_no_gradient(monkeypatch):

@@ -118,13 +118,19 @@ def without_idle_groups(batch: Batch) -> Batch:
     return batch if bool(busy.all()) else batch.select(busy.nonzero().squeeze(1).tolist())
 
 
-def micro_batches(batch: Batch, rollouts: int) -> Iterator[Batch]:
-    """Rectangles of at most `rollouts` rollouts; `rollouts` is a multiple of G or divides it."""
-    P, G = batch.advantages_PG.shape
+def tiles(P: int, G: int, rollouts: int) -> Iterator[tuple[slice, slice]]:
+    """Rectangles of at most `rollouts` of P × G, which is a multiple of G or divides it: groups, members."""
     prompts, members = max(1, rollouts // G), min(G, rollouts)
     for start in range(0, P, prompts):
         for first in range(0, G, members):
-            yield batch.select(slice(start, start + prompts), slice(first, first + members))
+            yield slice(start, start + prompts), slice(first, first + members)
+
+
+def micro_batches(batch: Batch, rollouts: int) -> Iterator[Batch]:
+    """The batch in tiles, each cut to its longest completion."""
+    P, G = batch.advantages_PG.shape
+    for prompts, members in tiles(P, G, rollouts):
+        yield batch.select(prompts, members)
 
 
 def fitting_micro_batch(wanted: int, group_size: int) -> int:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from hanse.errors import NonFiniteError
-from hanse.grpo.batch import Batch, fitting_micro_batch, micro_batches, pack, totals, without_idle_groups
+from hanse.grpo.batch import (
+    Batch,
+    fitting_micro_batch,
+    micro_batches,
+    pack,
+    tiles,
+    totals,
+    without_idle_groups,
+)
 from hanse.grpo.objectives import OBJECTIVES, Clipping, LossInputs, Totals, kl_divergence
 from hanse.grpo.objectives.base import MAX_LOG_RATIO
 from hanse.grpo.optimiser import Moments, Optimiser, learning_rate
@@ -21,6 +29,7 @@ from hanse.policy.rollout import Group
 from hanse.recipe.model import GrpoSpec
 
 _LOGIT_BYTES = 256 << 20
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -88,14 +97,16 @@ class Learner:
     @torch.no_grad()
     def logprobs(self, batch: Batch) -> Tensor:
         """Log-probs under the current parameters, without gradient. Shape (P, G, T)."""
-        G, T = batch.tokens_PGT.shape[1:]
-        rows = []
-        per_micro = max(1, self._micro_batch(G, T) // G)
-        for start in range(0, len(batch.prompts_P), per_micro):
-            prompts = batch.prompts_P[start : start + per_micro]
-            tokens = batch.tokens_PGT[start : start + per_micro]
-            rows.append(completion_logprobs(self.policy, prompts, tokens, self.spec.temperature))
-        return torch.cat(rows)
+        P, G, T = batch.tokens_PGT.shape
+
+        def forward(rollouts: int) -> Tensor:
+            logp = torch.empty(P, G, T, device=batch.tokens_PGT.device)
+            for tile in tiles(P, G, rollouts):
+                prompts, tokens = batch.prompts_P[tile[0]], batch.tokens_PGT[tile]
+                logp[tile] = completion_logprobs(self.policy, prompts, tokens, self.spec.temperature)
+            return logp
+
+        return self._halving(G, T, forward)
 
     def reference_logprobs(self, batch: Batch) -> Tensor:
         """The same under the reference policy."""
@@ -113,7 +124,7 @@ class Learner:
         if not busy.prompts_P or not bool(busy.mask_PGT.any()):
             self.state.counters["skipped_steps"] += 1
             return
-        self._accumulate_or_halve(busy, denominators, metrics)
+        self._accumulate(busy, denominators, metrics)
         grad = self.policy.parameters.grad
         assert grad is not None
         norm = torch.linalg.vector_norm(grad)
@@ -136,24 +147,30 @@ class Learner:
                 f"was applied. Lower grpo.lr (now {self.spec.lr:g}) or grpo.max_grad_norm, or use float32."
             )
 
-    def _accumulate_or_halve(self, busy: Batch, denominators: Totals, metrics: _Accumulator) -> None:
-        """Accumulate gradients; where memory runs out, do it again with half the micro-batch."""
-        G, T = busy.tokens_PGT.shape[1:]
-        while True:
-            rollouts = self._micro_batch(G, T)
+    def _accumulate(self, busy: Batch, denominators: Totals, metrics: _Accumulator) -> None:
+        """Sum the gradients of all micro-batches."""
+        _, G, T = busy.tokens_PGT.shape
+
+        def sum_up(rollouts: int) -> _Accumulator:
             attempt = _Accumulator()
             self.policy.parameters.start_gradients()
+            for micro in micro_batches(busy, rollouts):
+                self._backward(micro, denominators, attempt)
+            return attempt
+
+        metrics.merge(self._halving(G, T, sum_up))
+
+    def _halving(self, group_size: int, width: int, work: Callable[[int], Result]) -> Result:
+        """`work` with the micro-batch in force; where memory runs out, again with half of it."""
+        while True:
+            rollouts = self._micro_batch(group_size, width)
             try:
-                for micro in micro_batches(busy, rollouts):
-                    self._backward(micro, denominators, attempt)
+                return work(rollouts)
             except (torch.OutOfMemoryError, RuntimeError) as error:
                 if rollouts == 1 or not _is_out_of_memory(error):
                     raise
-                self.state.micro_batch = fitting_micro_batch(rollouts // 2, G)
-                self.state.counters["oom_halvings"] += 1
-                continue
-            metrics.merge(attempt)
-            return
+            self.state.micro_batch = fitting_micro_batch(rollouts // 2, group_size)
+            self.state.counters["oom_halvings"] += 1
 
     def _backward(self, micro: Batch, denominators: Totals, metrics: _Accumulator) -> None:
         P, G, T = micro.tokens_PGT.shape
@@ -180,7 +197,8 @@ class Learner:
     def _penalty(self, logp: Tensor, micro: Batch, metrics: _Accumulator) -> Tensor | None:
         if self.spec.beta == 0 or self.spec.objective == "rloo":
             return None
-        ref = self.reference_logprobs(micro)
+        with torch.no_grad(), self.policy.reference():
+            ref = completion_logprobs(self.policy, micro.prompts_P, micro.tokens_PGT, self.spec.temperature)
         kl = kl_divergence(logp, ref, self.spec.kl)
         active = micro.mask_PGT
         metrics.add("kl", float(kl.detach()[active].sum()), int(active.sum()))

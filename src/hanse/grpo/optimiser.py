@@ -39,7 +39,7 @@ class Optimiser:
         """One AdamW update of the master in place."""
         moments = self.moments
         self._adamw.state[self._flat] = {
-            "step": torch.tensor(float(moments.updates)),
+            "step": torch.tensor(float(moments.updates), device=self._flat.device),
             "exp_avg": moments.first,
             "exp_avg_sq": moments.second,
         }
