@@ -114,7 +114,7 @@ class Learner:
             return self.logprobs(batch)
 
     def _micro_batch(self, group_size: int, width: int) -> int:
-        vocabulary = int(self.policy.model.config.vocab_size)
+        vocabulary = self.policy.vocabulary
         affordable = max(1, _LOGIT_BYTES // (4 * vocabulary * width))
         wanted = self.state.micro_batch or self.spec.micro_batch or affordable
         return fitting_micro_batch(wanted, group_size)

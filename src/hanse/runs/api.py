@@ -124,9 +124,7 @@ def export(folder: Path, out: Path, merge: bool = False) -> Path:
 
     Raises RunError where the run has no policy yet, or `out` exists.
     """
-    import shutil
-
-    from hanse.policy.export import merge_policy
+    from hanse.policy.export import copy_policy, merge_policy
 
     source = RunFolder.open(folder).policy_path
     if not source.is_dir():
@@ -136,5 +134,5 @@ def export(folder: Path, out: Path, merge: bool = False) -> Path:
     if merge and (source / "adapter_config.json").is_file():
         merge_policy(source, out)
     else:
-        shutil.copytree(source, out)
+        copy_policy(source, out)
     return out

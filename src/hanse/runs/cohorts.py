@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from hanse.errors import RunError
 from hanse.federation.server import RoundRecord, Server, ServerState
 from hanse.recipe.model import HfPolicy, Recipe, TinyPolicy
 from hanse.runtime.base import Answer
@@ -74,10 +75,15 @@ def save_cohorts(folder: Path, cohorts: list[Cohort]) -> None:
 
 
 def load_cohorts(folder: Path, cohorts: list[Cohort]) -> None:
-    """Raises RunError where a file is missing or damaged."""
+    """Raises RunError where a file is missing, damaged, or of another policy."""
     for i, cohort in enumerate(cohorts):
         tensors, fields = load_tensors(folder / f"server-{i:04d}.safetensors")
         state = cohort.server.state
+        if tensors["master"].shape != state.master.shape:
+            raise RunError(
+                f"{folder} holds {tensors['master'].numel()} parameters, and the recipe's policy trains "
+                f"{state.master.numel()}: recipe.toml was changed. Undo that, or start a new run."
+            )
         state.master, state.round = tensors["master"], fields["round"]
         state.reward_mean, state.weighting = fields["reward_mean"], fields["weighting"]
         state.ledger.clear()

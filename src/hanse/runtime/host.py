@@ -65,7 +65,7 @@ class Host:
         self.policy: Policy = build_policy(recipe.policy, recipe.seed, start)
         self.scorer = Scorer(recipe.rewards or self.task.default_rewards, recipe.scoring)
         self.spec = step_spec(recipe)
-        self.sampling = sampling_of(self.spec, int(self.policy.model.config.vocab_size))
+        self.sampling = sampling_of(self.spec, self.policy.vocabulary)
         self.learner = Learner(self.policy, self.spec, recipe.rounds * self.spec.local_steps)
         self.initial = self.policy.parameters.master.clone()
         parts = client_data(recipe, self.task)
