@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,6 +10,9 @@ import torch
 
 from hanse.grpo.advantages import group_mean_std
 from hanse.policy.rollout import Group
+
+MAX_REWARD = 1e12
+"""Rewards beyond this are no rewards; sums of them stay finite in float64."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,9 @@ class Signal:
             raise ValueError("signal has other fields than expected")
         floats = [fields["reward_mean"], fields["reward_std"]]
         counts = [fields["groups"], fields["informative"], fields["samples"]]
-        if not all(type(x) in (int, float) and math.isfinite(x) for x in floats):
+        if not all(type(x) in (int, float) and abs(x) <= MAX_REWARD for x in floats):
             raise ValueError("signal is not finite")
-        if not all(type(n) is int and 0 <= n < 2**53 for n in counts) or floats[1] < 0:
+        if not all(type(n) is int and 0 <= n < 2**40 for n in counts) or floats[1] < 0:
             raise ValueError("signal has impossible counts or a negative deviation")
         return cls(**fields)
 

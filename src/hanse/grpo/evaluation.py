@@ -43,6 +43,7 @@ class LevelResult:
     problems: int
     mean_length: float
     records: tuple[dict[str, Any], ...] = ()
+    errors: tuple[str, ...] = ()
 
     def to_row(self) -> dict[str, Any]:
         return asdict(self)
@@ -100,6 +101,7 @@ def evaluate_level(
         problems=len(problems),
         mean_length=float(np.mean([len(row) for row in ids])),
         records=tuple(_records(job, problems, texts, scores.totals_N, samples)),
+        errors=scores.examples,
     )
 
 
@@ -129,7 +131,8 @@ def summarise(results: Sequence[LevelResult], weights: Mapping[str, int] | None 
     """Mean over levels, mean weighted by `weights` (training problems a level), and the worst level."""
     known = {r.level: r.accuracy for r in results if r.accuracy is not None}
     if not known:
-        return {"accuracy": None, "accuracy_by_sample": None, "worst_level": None, "by_level": {}}
+        none: dict[str, Any] = {"accuracy": None, "accuracy_by_sample": None, "worst_level": None, "by_level": {}}
+        return none | {"errors": sorted({error for r in results for error in r.errors})[:3]}
     shares = {level: (weights or {}).get(level, 0) for level in known}
     total = sum(shares.values())
     by_sample = sum(known[k] * n for k, n in shares.items()) / total if total else None

@@ -90,7 +90,7 @@ class Learner:
 
     def _with_old_logp(self, whole: Batch) -> Batch:
         """Old log-probs: the sampler's own where it computes as the learner does, else one more forward."""
-        exact = self.policy.parameters.dtype == torch.float32 and self.spec.importance_correction == "none"
+        exact = self.policy.computes_in_float32 and self.spec.importance_correction == "none"
         old = whole.sampler_logp_PGT if exact else self.logprobs(whole)
         return Batch(**{**whole.__dict__, "old_logp_PGT": old})
 

@@ -45,6 +45,11 @@ class Policy:
         return self.parameters.master.device
 
     @property
+    def computes_in_float32(self) -> bool:
+        """Whether sampler and learner agree to rounding; adapters may be float32 on a bfloat16 base."""
+        return all(p.dtype == torch.float32 for p in self.model.parameters())
+
+    @property
     def vocabulary(self) -> int:
         """Number of logits a position."""
         return int(self.model.config.get_text_config().vocab_size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import signal
 import threading
 from collections.abc import Iterator
@@ -38,6 +39,11 @@ def train(recipe: Recipe, *, out: Path | None = None, progress: Progress | None 
 
     Raises RecipeError, RunError, NonFiniteError; KeyboardInterrupt leaves a run that can be resumed.
     """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise RunError(
+            "hanse.train was called while a worker process imported your script. Put the call under "
+            '`if __name__ == "__main__":`, or set runtime.workers = 1.'
+        )
     folder = RunFolder.create(out or Path("runs"), recipe)
     return _continue(folder, recipe, progress)
 

@@ -39,7 +39,7 @@ class Levels:
     def partition_rows(self) -> list[dict[str, Any]]:
         """One row a client: its problems, in all and by level."""
         return [
-            {"client": name, "problems": sum(counts.values()), **counts}
+            {**counts, "client": name, "problems": sum(counts.values())}
             for name, counts in self.clients.items()
         ]
 
@@ -104,7 +104,9 @@ def _mean(reports: list[dict[str, Any]]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for key in reports[0]:
         values = [report[key] for report in reports if report.get(key) is not None]
-        if key == "by_client":
+        if key == "errors":
+            merged[key] = [error for value in values for error in value]
+        elif key == "by_client":
             merged[key] = {name: v for value in values for name, v in value.items()}
         elif values and isinstance(values[0], dict):
             names = dict.fromkeys(name for value in values for name in value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import math
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -131,13 +132,19 @@ class RunFolder:
         """Append JSON lines; numbers that are not finite become null."""
         with path.open("a", encoding="utf-8") as file:
             for row in rows:
-                file.write(json.dumps(_finite(row), allow_nan=False, ensure_ascii=False) + "\n")
+                file.write(json.dumps(_finite(row), allow_nan=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
 
     def size(self, path: Path) -> int:
         return path.stat().st_size if path.exists() else 0
 
     def cut(self, path: Path, size: int) -> None:
-        """Forget what was appended after a checkpoint."""
+        """Forget what was appended after a checkpoint. Raises RunError where even less is there."""
+        if self.size(path) < size:
+            raise RunError(
+                f"{path} is shorter than when the last round was saved; it was changed or damaged."
+            )
         if path.exists():
             with path.open("r+b") as file:
                 file.truncate(size)
@@ -146,8 +153,11 @@ class RunFolder:
         """The complete JSON lines of a file; a last line cut short by a crash is left out."""
         if not path.exists():
             return []
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        return [json.loads(line) for line in lines if line.endswith("\n")]
+        complete = path.read_text(encoding="utf-8").split("\n")[:-1]
+        try:
+            return [json.loads(line) for line in complete]
+        except ValueError as error:
+            raise RunError(f"{path} is damaged: {error}") from error
 
     def metrics(self, kind: str) -> list[dict[str, Any]]:
         return [row for row in self.rows(self.metrics_path) if row.get("kind") == kind]

@@ -8,6 +8,9 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+
+from hanse.errors import QuorumError, RecipeError, RunError
 from hanse.recipe.model import Recipe
 from hanse.runs.cohorts import Cohort, build_cohorts, close_rounds, load_cohorts, open_rounds, save_cohorts
 from hanse.runs.environment import environment
@@ -42,8 +45,17 @@ class Session:
 
     def run(self) -> dict[str, Any]:
         """Train to the end and return the summary."""
+        try:
+            return self._locked_run()
+        except (OSError, SafetensorError) as error:
+            raise RunError(
+                f"{self.folder.path} cannot be written or read: {error}. The last complete round is kept: "
+                "make room or mend it, then run `hanse resume`."
+            ) from error
+
+    def _locked_run(self) -> dict[str, Any]:
         with self.folder.locked(), ExitStack() as stack:
-            self.trackers = build_trackers(self.recipe, self.folder.path)
+            self.trackers = build_trackers(self.recipe, self.folder)
             for tracker in self.trackers:
                 stack.enter_context(closing(tracker))
             task = build_task(self.recipe.task)
@@ -95,6 +107,13 @@ class Session:
         for path in (self.folder.metrics_path, self.folder.completions_path):
             path.unlink(missing_ok=True)
         self.ledger.initial, records = examine(runtime, cohorts, self.levels, self.recipe.evaluation)
+        if self.ledger.initial["accuracy"] is None:
+            raise RecipeError(
+                "rewards",
+                "not one completion of the evaluation before training could be scored"
+                f" ({'; '.join(self.ledger.initial.get('errors', [])) or 'no reward function applied'}).",
+                "Mend the reward function, or raise scoring.deadline_s.",
+            )
         self.folder.append(self.folder.completions_path, [{"when": "before", **row} for row in records])
         row = {"kind": "round", "round": 0, **self._validate(0, runtime, cohorts)}
         self.folder.append(self.folder.metrics_path, [row])
@@ -109,6 +128,11 @@ class Session:
         row = round_row(number, answers, records, self.names)
         up, down = exchanged(records, self.recipe.mode)
         row |= {"comm/bytes_up": up, "comm/bytes_down": down}
+        refused = refusals(records, self.names)
+        if not all(record.weights for record in records):
+            raise QuorumError(
+                f"round {number}: no usable upload. {'; '.join(refused)}. The last round is kept."
+            )
         if number % self.recipe.evaluation.every == 0 or number == self.recipe.rounds:
             row |= self._validate(number, runtime, cohorts)
         self.ledger.round = number
@@ -117,7 +141,7 @@ class Session:
         self.ledger.unscored += row.get("unscored", 0)
         self.ledger.decide_stop(row.get("evaluation/accuracy"), self.recipe.evaluation)
         self.folder.append(self.folder.metrics_path, [*steps, row])
-        self._warn(steps, refusals(records, self.names))
+        self._warn(steps, refused)
         self._checkpoint(runtime, cohorts)
         self._show(row)
 

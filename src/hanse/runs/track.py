@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Protocol
 
 from hanse.errors import RecipeError
 from hanse.recipe.model import Recipe
+from hanse.runs.folder import RunFolder
 
 
 class Tracker(Protocol):
@@ -21,10 +21,10 @@ class Tracker(Protocol):
 class TensorBoard:
     """Event files in the run folder's `tensorboard/`."""
 
-    def __init__(self, recipe: Recipe, folder: Path) -> None:
+    def __init__(self, recipe: Recipe, folder: RunFolder) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=0)
+        self._writer = SummaryWriter(str(folder.path / "tensorboard"), purge_step=_next_round(folder))
 
     def log(self, row: Mapping[str, Any]) -> None:
         for name, value in numbers(row).items():
@@ -37,10 +37,12 @@ class TensorBoard:
 class Trackio:
     """A local trackio project named after the recipe."""
 
-    def __init__(self, recipe: Recipe, folder: Path) -> None:
+    def __init__(self, recipe: Recipe, folder: RunFolder) -> None:
         import trackio
 
-        self._run = trackio.init(project=recipe.name, name=folder.name, config=recipe.model_dump(mode="json"))
+        self._run = trackio.init(
+            project=recipe.name, name=folder.path.name, config=recipe.model_dump(mode="json")
+        )
 
     def log(self, row: Mapping[str, Any]) -> None:
         self._run.log(numbers(row), step=row["round"])
@@ -52,7 +54,7 @@ class Trackio:
 TRACKERS: dict[str, type[TensorBoard] | type[Trackio]] = {"tensorboard": TensorBoard, "trackio": Trackio}
 
 
-def build_trackers(recipe: Recipe, folder: Path) -> list[Tracker]:
+def build_trackers(recipe: Recipe, folder: RunFolder) -> list[Tracker]:
     """The trackers that the recipe asks for. Raises RecipeError where a package is missing."""
     built: list[Tracker] = []
     for name in recipe.track:
@@ -70,3 +72,9 @@ def build_trackers(recipe: Recipe, folder: Path) -> list[Tracker]:
 def numbers(row: Mapping[str, Any]) -> dict[str, float]:
     """The numeric metrics of a row."""
     return {k: float(v) for k, v in row.items() if isinstance(v, int | float) and k != "round"}
+
+
+def _next_round(folder: RunFolder) -> int:
+    """What was logged from here on belongs to rounds that are run again."""
+    newest = folder.newest_round()
+    return 0 if newest is None else int(newest.name) + 1

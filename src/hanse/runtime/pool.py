@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ from hanse.tasks.scoring.sandbox import die_with_parent
 if TYPE_CHECKING:
     from hanse.runtime.host import Host
 
-_JOIN_S = 5.0
+_JOIN_S = 3.0
 
 
 class WorkerError(HanseError):
@@ -90,8 +91,9 @@ class ProcessPool:
         """Ask the workers to end; kill those that do not."""
         for pipe in self._pipes:
             pipe.close()
+        deadline = time.monotonic() + _JOIN_S
         for process in self._processes:
-            process.join(_JOIN_S)
+            process.join(max(0.0, deadline - time.monotonic()))
             if process.is_alive():
                 process.kill()
                 process.join()

@@ -129,7 +129,10 @@ def _names(column: str, values: Sequence[Any]) -> list[str]:
     for value in values:
         plain = _plain(value)
         name = plain if plain.startswith(f"{prefix}-") else f"{prefix}-{plain}"
-        names.append(name if name not in names else f"{name}-{len(names) + 1}")
+        number, free = 2, name
+        while free in names:
+            number, free = number + 1, f"{name}-{number}"
+        names.append(free)
     return names
 
 

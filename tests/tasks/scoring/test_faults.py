@@ -33,7 +33,6 @@ COMPLETIONS = ["good", "good", "bad", "good", "good", "good"]
         ("hangs", "timeout"),
         ("exits", "worker died"),
         ("segfaults", "worker died"),
-        ("too_few", "wrong result"),
         ("words", "wrong result"),
         ("babbles", "malformed reply"),
         ("announces_gigabytes", "malformed reply"),
@@ -47,6 +46,12 @@ def test_only_the_guilty_row_stays_unscored(score, name, reason):
     assert set(scores.totals_N.tolist()) - {1.0} and scores.totals_N[0] == 1.0
     assert scores.failures == {reason: 1}
     assert len(scores.examples) == 1 and scores.examples[0].startswith(f"{name}: {reason}")
+
+
+def test_a_wrong_number_of_rewards_is_never_made_right_by_asking_row_by_row(score):
+    scores = score(reward("too_few"), COMPLETIONS, deadline_s=0.4, memory_mb=512)
+    assert all(math.isnan(total) for total in scores.totals_N)
+    assert scores.failures == {"wrong length": len(COMPLETIONS)}
 
 
 def test_the_pool_lives_on():

@@ -15,6 +15,11 @@ RESERVED = frozenset({"prompt", "prompts", "completion", "completions", "complet
 """Names that no column can have."""
 
 
+class WrongLengthError(Exception):
+    """A function returned another number of rewards than it got completions: it cannot be told which is
+    whose, and asking again row by row would only hide that."""
+
+
 class WrongResultError(Exception):
     """A reward function returned something other than one number or None for each completion."""
 
@@ -60,6 +65,8 @@ def attempt(call: Callable[[Batch], Any], batch: Batch) -> Result:
     """`call(batch)` with whatever goes wrong as a Failure; only an interrupt from outside passes."""
     try:
         return as_numbers(call(batch), len(batch))
+    except WrongLengthError as error:
+        return Failure("wrong length", describe(error))
     except WrongResultError as error:
         return Failure("wrong result", describe(error))
     except (Exception, SystemExit) as error:  # noqa: BLE001
@@ -88,12 +95,15 @@ def tagged(text: str, tag: str) -> str | None:
 
 
 def as_numbers(result: Iterable[Any], expected: int) -> list[float | None]:
-    """`result` as floats; numbers of any kind and booleans will do. Raises WrongResultError."""
+    """`result` as floats; numbers of any kind and booleans will do.
+
+    Raises WrongResultError, WrongLengthError.
+    """
     if isinstance(result, str | bytes | Mapping) or not isinstance(result, Iterable):
         raise WrongResultError(f"expected a list of {expected} numbers, got {type(result).__name__}")
     values = list(result)
     if len(values) != expected:
-        raise WrongResultError(f"expected {expected} rewards, got {len(values)}")
+        raise WrongLengthError(f"expected {expected} rewards, got {len(values)}")
     return [_as_number(value) for value in values]
 
 

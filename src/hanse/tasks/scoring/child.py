@@ -14,7 +14,7 @@ from hanse.tasks import child_environment
 from hanse.tasks.rewards.batch import MESSAGE_LENGTH, Failure, Result, describe
 from hanse.tasks.scoring import frames
 
-_REASONS = ("exception", "wrong result")
+_REASONS = ("exception", "wrong result", "wrong length")
 
 
 class StartError(Exception):

@@ -122,7 +122,7 @@ class Scorer:
 
         def smaller(piece: Piece, failure: Failure) -> list[range]:
             # A thread that hangs cannot be ended, so there is no second try that might hang as well.
-            if failure.reason in ("timeout", "budget"):
+            if failure.reason in ("timeout", "budget", "wrong length"):
                 return []
             return _USER_CUT.smaller(piece.rows, groups)
 
@@ -144,7 +144,7 @@ class Scorer:
             return pool.run([(self._request(pool, batch, piece), len(piece.rows)) for piece in pieces], until)
 
         def smaller(piece: Piece, failure: Failure) -> list[range]:
-            if failure.reason in ("budget", "closed"):
+            if failure.reason in ("budget", "closed", "wrong length"):
                 return []
             return self._cuts[piece.function].smaller(piece.rows, groups)
 
