@@ -7,3 +7,7 @@ def digits(completions, answer, **columns):
 
 def share(text, right):
     return sum(text[i : i + 1] == digit for i, digit in enumerate(right)) / len(right)
+
+
+def broken(completions, **columns):
+    raise ValueError("the rubric is missing")

@@ -135,6 +135,9 @@ def test_broadcast_round_trip_and_bound():
     [
         {},
         {"reward_mean": float("inf")},
+        {"reward_mean": 10**400},
+        {"reward_std": 1e308},
+        {"samples": 2**60},
         {"reward_std": -1.0},
         {"groups": -1},
         {"samples": 1.5},
@@ -146,3 +149,25 @@ def test_impossible_signals_are_refused(fields):
     document = signal().to_fields() | fields if fields else {}
     with pytest.raises(ValueError, match="signal"):
         Signal.from_fields(document)
+
+
+def test_a_hostile_number_in_the_header_is_left_out_and_the_round_goes_on():
+    import hashlib
+    import json
+    import struct
+
+    s = server([0.0, 0.0])
+    opened = s.open_round()
+    good = upload(opened, 1, torch.tensor([9.0, 9.0]))
+    prefix = struct.Struct(">4sBI32s")
+    magic, version, length, _ = prefix.unpack_from(good)
+    document = json.loads(good[prefix.size : prefix.size + length])
+    document["fields"]["signal"]["reward_mean"] = 10**400
+    header = json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
+    body = good[prefix.size + length :]
+    digest = hashlib.sha256(header + body).digest()
+    hostile = prefix.pack(magic, version, len(header), digest) + header + body
+    record = s.close_round({0: upload(opened, 0, torch.tensor([3.0, 5.0])), 1: hostile})
+    assert s.state.master.tolist() == [3.0, 5.0]
+    assert record.screened[1].reason is not None
+    assert s.open_round().reward_mean == 0.5

@@ -117,3 +117,8 @@ def test_table():
         {"client": "level-2", "problems": 1, "counts": {"2": 1}},
     ]
     assert partition_table(clients, "topic")[0]["counts"] == {}
+
+
+def test_names_never_collide():
+    clients = build_partition(PartitionSpec(clients=3, by="column"), problems("x", "x-3", "x_"), seed=0)
+    assert len({c.name for c in clients}) == 3
