@@ -131,7 +131,12 @@ def summarise(results: Sequence[LevelResult], weights: Mapping[str, int] | None 
     """Mean over levels, mean weighted by `weights` (training problems a level), and the worst level."""
     known = {r.level: r.accuracy for r in results if r.accuracy is not None}
     if not known:
-        none: dict[str, Any] = {"accuracy": None, "accuracy_by_sample": None, "worst_level": None, "by_level": {}}
+        none: dict[str, Any] = {
+            "accuracy": None,
+            "accuracy_by_sample": None,
+            "worst_level": None,
+            "by_level": {},
+        }
         return none | {"errors": sorted({error for r in results for error in r.errors})[:3]}
     shares = {level: (weights or {}).get(level, 0) for level in known}
     total = sum(shares.values())

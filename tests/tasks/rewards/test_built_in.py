@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hanse.tasks.rewards import exact, format, length, math
-from hanse.tasks.rewards.batch import WrongResultError, as_numbers, tagged, text_of
+from hanse.tasks.rewards.batch import WrongLengthError,
+    WrongResultError, as_numbers, tagged, text_of
 
 
 def chat(text):
@@ -135,11 +136,15 @@ class TestNumbers:
         assert as_numbers((x for x in (True, None, np.float32(0.5))), 3) == [1.0, None, 0.5]
 
     @pytest.mark.parametrize(
-        "result", [1.0, "ab", {"a": 1, "b": 2}, None, [1.0], [1, "2"], [[1], [2]], [1, 10**400]]
+        "result", [1.0, "ab", {"a": 1, "b": 2}, None, [1, "2"], [[1], [2]], [1, 10**400]]
     )
     def test_anything_else_is_a_wrong_result(self, result):
         with pytest.raises(WrongResultError):
             as_numbers(result, 2)
+
+    def test_another_number_of_rewards_is_told_apart(self):
+        with pytest.raises(WrongLengthError):
+            as_numbers([1.0], 2)
 
 
 def test_text_of():
