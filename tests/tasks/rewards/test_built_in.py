@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hanse.tasks.rewards import exact, format, length, math
-from hanse.tasks.rewards.batch import WrongLengthError,
-    WrongResultError, as_numbers, tagged, text_of
+from hanse.tasks.rewards.batch import WrongLengthError, WrongResultError, as_numbers, tagged, text_of
 
 
 def chat(text):
