@@ -2,25 +2,22 @@
 
     python benchmarks/grpo_step.py [--case tiny] [--repeats 7] [--threads 2] [--out benchmarks/results]
 
-Both sides run in one process and take turns, repeat by repeat; figures are medians over repeats. End tokens
-are suppressed, so that every completion has full length. On CUDA all is done in bfloat16, else in float32.
+Each side has a process of its own, and they take turns, repeat by repeat; figures are medians over repeats.
+End tokens are suppressed, so that every completion has full length. On CUDA all is done in bfloat16, else in
+float32.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import os
-import resource
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-WARM_UP = 3
 DIFFERENCES = {
     "ours only": [
         "encodes a prompt once a group, in sampling and in training",
@@ -37,52 +34,29 @@ DIFFERENCES = {
 }
 
 
-def run_case(case: Any, repeats: int, gemm: float) -> dict[str, Any]:
-    """Both sides in turn. Raises RecipeError if a packaged model is missing."""
-    from step.arithmetic import step_flops
-    from step.cases import build, make_problems
-    from step.ours import PHASES, Ours
-    from step.peer import Peer
+def run_case(case: Any, repeats: int, threads: int | None) -> dict[str, Any]:
+    """Both sides in turn. Raises RuntimeError if one of them fails."""
+    from step.worker import Worker
 
-    policy = build(case)
-    problems = make_problems(case, policy, case.P * (WARM_UP + repeats * case.steps + 2))
-    peer = Peer(case, policy, problems)
-    ours = Ours(case, policy, problems)
-    ours.run(WARM_UP)
-    ours.run_without_skipping(1)
-    ours.phases = {phase: [] for phase in PHASES}
-    seconds: dict[str, list[float]] = {"ours": [], "ours_without_skipping": []}
-
-    def between() -> None:
-        if len(seconds["ours"]) < repeats:
-            seconds["ours"].append(ours.run(case.steps))
-            seconds["ours_without_skipping"].append(ours.run_without_skipping(case.steps))
-
-    load = os.getloadavg()[0]
-    seconds["peer"] = peer.run(repeats, WARM_UP, between)
-    generate = statistics.median(peer.generate_seconds[WARM_UP:])
-    phases = {phase: statistics.median(ours.phases[phase]) for phase in PHASES}
-    flops = step_flops(case, policy, busy=1 - _flat_share(problems, case))
-    return _result(case, seconds, phases, generate, flops, gemm) | {
-        "parameters": sum(p.numel() for p in policy.model.parameters()),
-        "trainable": policy.parameters.numel,
-        "load_average": [load, os.getloadavg()[0]],
-    }
-
-
-def _flat_share(problems: Any, case: Any) -> float:
-    return sum(p.metadata["marks"] == 2**case.G - 1 for p in problems) / len(problems)
+    common = ["--case", case.name, "--repeats", str(repeats)]
+    common += ["--threads", str(threads)] if threads else []
+    ours = Worker(__file__, [*common, "--worker", "ours"])
+    peer = Worker(__file__, [*common, "--worker", "peer"])
+    load = [os.getloadavg()[0]]
+    seconds: dict[str, list[float]] = {"ours": [], "ours_without_skipping": [], "peer": []}
+    for _ in range(repeats):
+        seconds["ours"].append(ours.ask("run"))
+        seconds["peer"].append(peer.ask("run"))
+        seconds["ours_without_skipping"].append(ours.ask("run without skipping"))
+    load.append(os.getloadavg()[0])
+    return _result(case, seconds, ours.facts, ours.close(), peer.close()) | {"load_average": load}
 
 
 def _result(
-    case: Any,
-    seconds: dict[str, list[float]],
-    phases: dict[str, float],
-    generate: float,
-    flops: dict[str, float],
-    gemm: float,
+    case: Any, seconds: dict[str, list[float]], facts: Any, ours: dict[str, Any], peer: dict[str, Any]
 ) -> dict[str, Any]:
     median = {side: statistics.median(values) for side, values in seconds.items()}
+    flops, phases, gemm = facts.pop("flops"), ours["phases"], facts.pop("gemm")
     return {
         "name": case.name,
         "unit": "seconds a step, median of repeats",
@@ -92,42 +66,17 @@ def _result(
         "ratios_by_repeat": [p / o for p, o in zip(seconds["peer"], seconds["ours"], strict=True)],
         "target": case.target,
         "shape": {"prompts": case.P, "group": case.G, "prompt_tokens": case.L, "new_tokens": case.T},
+        **facts,
         "repeats": seconds,
         "steps_a_repeat": case.steps,
         "phases": phases,
-        "peer_generate": generate,
+        "peer_generate": peer["generate"],
         "flops": flops,
+        "gemm_flops_a_second": gemm,
         "gemm_fraction": sum(flops.values()) / median["ours"] / gemm,
         "gemm_fraction_by_phase": {k: flops[k] / phases[k] / gemm for k in flops},
+        "peak_mib": {"ours": ours["peak_mib"], "peer": peer["peak_mib"]},
     }
-
-
-def peak_memory(case_name: str) -> dict[str, float]:
-    """Peak resident MiB of a fresh process that runs two steps of one side alone."""
-    found = {}
-    for side in ("ours", "peer"):
-        command = [sys.executable, __file__, "--case", case_name, "--memory-of", side]
-        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        found[side] = float(output.split()[-1])
-    return found
-
-
-def print_memory(case: Any, side: str) -> None:
-    from step.cases import build, make_problems
-    from step.ours import Ours
-    from step.peer import Peer
-
-    policy = build(case)
-    problems = make_problems(case, policy, case.P * (2 + 2 * case.steps))
-    if side == "ours":
-        Ours(case, policy, problems).run(2)
-    else:
-        peer = Peer(case, policy, problems)
-        del policy.parameters, policy.model
-        policy.model = peer.model
-        gc.collect()
-        peer.run(1, 1, lambda: None)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def report(result: dict[str, Any]) -> None:
@@ -140,7 +89,8 @@ def report(result: dict[str, Any]) -> None:
     print(f"  ratio {result['ratio']:.2f} ({low:.2f} … {high:.2f}; target {result['target']:g})", end="")
     print(f", without skipping {result['ratio_without_skipping']:.2f}")
     print(f"  {100 * result['gemm_fraction']:.0f} % of the measured matrix-product rate", end="")
-    print(f"; peak MiB {result.get('peak_mib')}; load {result['load_average'][0]:.1f}", flush=True)
+    peak = {side: round(mib) for side, mib in result["peak_mib"].items()}
+    print(f"; peak MiB {peak}; load {result['load_average'][0]:.1f}", flush=True)
 
 
 def parse() -> argparse.Namespace:
@@ -148,42 +98,61 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--case", action="append", help="tiny, 5M, smollm, 135m-config; may be repeated")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--threads", type=int)
-    parser.add_argument("--no-memory", action="store_true", help="leave out the runs for peak memory")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-    parser.add_argument("--memory-of", choices=("ours", "peer"), help=argparse.SUPPRESS)
+    parser.add_argument("--worker", choices=("ours", "peer"), help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def main() -> None:
     arguments = parse()
     import torch
-    from step.arithmetic import gemm_rate
     from step.cases import CASES, DEFAULT
-
-    from hanse.errors import RecipeError
-    from hanse.runs.environment import environment
 
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
-    if arguments.memory_of:
-        print_memory(CASES[arguments.case[0]], arguments.memory_of)
+    if arguments.worker:
+        serve(CASES[arguments.case[0]], arguments)
         return
-    gemm, results = gemm_rate(), []
+    results = []
     for name in arguments.case or DEFAULT:
-        try:
-            result = run_case(CASES[name], arguments.repeats, gemm)
-        except RecipeError as error:
-            print(f"{name}: skipped: {error}")
+        reason = missing(name)
+        if reason:
+            print(f"{name}: skipped: {reason}")
             continue
-        if not arguments.no_memory:
-            result["peak_mib"] = peak_memory(name)
-        results.append(result)
-        report(result)
-    machine = environment() | {"threads": torch.get_num_threads(), "gemm_flops": gemm}
+        results.append(run_case(CASES[name], arguments.repeats, arguments.threads))
+        report(results[-1])
+    from hanse.runs.environment import environment
+
+    machine = environment() | {"torch threads": torch.get_num_threads()}
     machine["dtype"] = "bfloat16" if torch.cuda.is_available() else "float32"
     document = {"cases": results, "machine": machine, "differences": DIFFERENCES}
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "grpo_step.json").write_text(json.dumps(document, indent=2) + "\n")
+
+
+def missing(name: str) -> str | None:
+    """Why a case cannot be run here."""
+    from importlib.util import find_spec
+
+    from step.cases import SMOLLM
+
+    from hanse.errors import RecipeError
+    from hanse.policy.gguf import gguf_file
+
+    if find_spec("trl") is None:
+        return "the peer, TRL, is not installed: pip install 'hanse[bench]'."
+    if name == "smollm":
+        try:
+            gguf_file(SMOLLM)
+        except RecipeError as error:
+            return str(error)
+    return None
+
+
+def serve(case: Any, arguments: argparse.Namespace) -> None:
+    from step.worker import serve_ours, serve_peer
+
+    (serve_ours if arguments.worker == "ours" else serve_peer)(case, arguments.repeats)
 
 
 if __name__ == "__main__":

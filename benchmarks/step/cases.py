@@ -45,7 +45,7 @@ class Case:
 CASES = {
     case.name: case
     for case in (
-        Case("tiny", "tiny", P=64, G=8, T=4, L=8, steps=10, target=4.0, lr=1e-3),
+        Case("tiny", "tiny", P=64, G=8, T=4, L=8, steps=20, target=4.0, lr=1e-3),
         Case("5M", "5M", P=4, G=8, T=32, L=96, steps=2, target=2.0),
         Case("smollm", "smollm", P=4, G=8, T=32, L=100, steps=1, target=2.0, peer_micro_batch=8),
         Case("135m-config", "135m-config", P=16, G=8, T=128, L=256, steps=2, target=2.0),
@@ -135,6 +135,11 @@ def make_problems(case: Case, policy: Policy, count: int) -> list[Problem]:
     lengths = {len(policy.encode(problem.prompt)) for problem in problems}
     assert lengths == {case.L}, f"prompts have {sorted(lengths)} tokens, not {case.L}"
     return problems
+
+
+def flat_share(case: Case, problems: Sequence[Problem]) -> float:
+    """The share of prompts that reward all completions alike."""
+    return sum(p.metadata["marks"] == 2**case.G - 1 for p in problems) / len(problems)
 
 
 def _prompt(case: Case, draw: np.random.Generator) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,7 +41,13 @@ class Ours:
         self.learner = Learner(policy, spec, total_steps=10**6)
         path = f"{Path(__file__).parent / 'cases.py'}:reward"
         self.scorer = Scorer([RewardSpec(path=path, trusted=True)], ScoringSpec())
+        self.forget_phases()
+
+    def forget_phases(self) -> None:
         self.phases: dict[str, list[float]] = {phase: [] for phase in PHASES}
+
+    def median_phases(self) -> dict[str, float]:
+        return {phase: statistics.median(seconds) for phase, seconds in self.phases.items()}
 
     def _draw(self, n: int) -> tuple[Sequence[Problem], Sequence[int]]:
         start = self._next
@@ -62,7 +69,8 @@ class Ours:
     def run_without_skipping(self, steps: int) -> float:
         """The same, with groups trained on whose advantages are all 0."""
         kept, learner_module.without_idle_groups = learner_module.without_idle_groups, lambda batch: batch
-        phases, self.phases = self.phases, {phase: [] for phase in PHASES}
+        phases = self.phases
+        self.forget_phases()
         try:
             return self.run(steps)
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import tempfile
 import time
 import warnings
@@ -18,7 +19,10 @@ from step.ours import synchronize
 
 
 class Peer:
-    """`run` trains; after every repeat it calls `between`, and the clock stands still meanwhile."""
+    """`run` trains. It calls `between(None)` before the first repeat, `between(seconds a step)` after each.
+
+    The clock stands still meanwhile.
+    """
 
     def __init__(self, case: Case, policy: Policy, problems: Sequence[Problem]) -> None:
         os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -26,8 +30,7 @@ class Peer:
         self.model, self.adapter = peer_model(case, policy)
         self.generate_seconds: list[float] = []
 
-    def run(self, repeats: int, warm_up: int, between: Callable[[], None]) -> list[float]:
-        """Seconds a step of each repeat."""
+    def run(self, repeats: int, warm_up: int, between: Callable[[float | None], None]) -> None:
         from datasets import Dataset
         from trl import GRPOTrainer
 
@@ -47,9 +50,9 @@ class Peer:
             trainer.eos_token_ids = [self._no_token]
             self._watch_generation(trainer)
             trainer.train()
-        lengths = trainer._logs["completion"]
-        assert len(lengths) > 0
-        return clock.seconds
+
+    def median_generate(self, warm_up: int) -> float:
+        return statistics.median(self.generate_seconds[warm_up:])
 
     @property
     def _no_token(self) -> int:
@@ -100,23 +103,21 @@ class Peer:
         model.generate = watched
 
 
-def _clock(warm_up: int, steps: int, between: Callable[[], None]) -> Any:
+def _clock(warm_up: int, steps: int, between: Callable[[float | None], None]) -> Any:
     """A callback that times repeats of `steps` steps, each from the end of a step to the end of another."""
     from transformers import TrainerCallback
 
     class Clock(TrainerCallback):
         def __init__(self) -> None:
-            self.seconds: list[float] = []
             self._done, self._start = 0, 0.0
 
         def on_step_end(self, *_: Any, **__: Any) -> None:
             self._done += 1
             timed = self._done - warm_up
-            if timed > 0 and timed % steps == 0:
-                synchronize()
-                self.seconds.append((time.perf_counter() - self._start) / steps)
-            if timed >= 0 and timed % steps == 0:
-                between()
-                self._start = time.perf_counter()
+            if timed < 0 or timed % steps:
+                return
+            synchronize()
+            between((time.perf_counter() - self._start) / steps if timed else None)
+            self._start = time.perf_counter()
 
     return Clock()

@@ -11,6 +11,7 @@ from hanse.policy.cache import (
     pad_prompts,
     repeat_cache,
     repeat_rows,
+    unpack_rows,
 )
 
 
@@ -48,6 +49,22 @@ def test_kept_rows_go_on_with_their_own_past():
     keys, _ = cache.update(torch.ones(2, 2, 1, 4), torch.ones(2, 2, 1, 4), 1)
     assert keys.shape == (2, 2, 4, 4)
     assert (keys[:, :, 3] == 1).all()
+
+
+def test_packed_rows_are_unpacked_with_their_prompt_and_their_own_past():
+    cache = buffered_cache(filled_cache(rows=2, length=3), 1, 4)
+    steps = torch.arange(2 * 2 * 4 * 4.0).view(2, 2, 4, 4) + 1000  # two steps of two completions
+    for layer in range(2):
+        cache.update(steps, -steps, layer)
+    prompt_keys = cache.layers[1].keys[:, :, :3].clone()
+    unpacked = unpack_rows(cache, 3, 2, torch.tensor([1, 2]), 9)
+    keys = unpacked.layers[1].keys
+    assert keys.shape == (2, 2, 5, 4)
+    assert torch.equal(keys[:, :, :3], prompt_keys)
+    assert torch.equal(keys[0, :, 3:], steps[0][:, [1, 3]])  # second completion of the first prompt
+    assert torch.equal(unpacked.layers[0].values[1, :, 3:], -steps[1][:, [0, 2]])
+    longer, _ = unpacked.update(torch.ones(2, 2, 1, 4), torch.ones(2, 2, 1, 4), 1)
+    assert longer.shape[2] == unpacked.get_seq_length(1) == 6
 
 
 def test_repeated_rows_lie_together_and_their_gradients_add_up():

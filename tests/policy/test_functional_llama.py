@@ -17,7 +17,7 @@ from hanse.policy.functional_llama import (
     functional_logits,
     group_mask,
     is_plain,
-    model_logits,
+    logits_of,
 )
 from hanse.policy.logprobs import completion_logprobs
 from hanse.policy.policy import Policy
@@ -62,7 +62,7 @@ def test_logits_equal_the_models_own(policy: Policy, keep: int, grad: bool):
 
 @pytest.mark.parametrize("keep", [0, 1, 4])
 def test_padding_on_the_left(policy: Policy, keep: int):
-    ours = model_logits(policy.model, IDS, padded_positions(), REAL, None, keep)
+    ours = logits_of(policy.model)(IDS, padded_positions(), REAL, None, keep)
     theirs = own_logits(policy.model, IDS, padded_positions(), REAL, keep=keep)
     real = REAL.bool()[:, -keep:] if keep else REAL.bool()
     assert ours.isfinite().all()
@@ -73,12 +73,12 @@ def test_padding_on_the_left(policy: Policy, keep: int):
 def test_a_cache_goes_on_where_it_ended(policy: Policy, padded: bool):
     mask = REAL if padded else None
     positions = padded_positions() if padded else POSITIONS
-    whole = model_logits(policy.model, IDS, positions, mask)
+    whole = logits_of(policy.model)(IDS, positions, mask)
     cache = DynamicCache()
     parts = []
     for start, end in ((0, 6), (6, 8), (8, 9)):
         seen = None if mask is None else mask[:, :end]
-        parts.append(model_logits(policy.model, IDS[:, start:end], positions[:, start:end], seen, cache))
+        parts.append(logits_of(policy.model)(IDS[:, start:end], positions[:, start:end], seen, cache))
     assert cache.get_seq_length() == 9
     real = REAL.bool() if padded else torch.ones_like(REAL).bool()
     torch.testing.assert_close(torch.cat(parts, 1)[real], whole[real], rtol=0, atol=TOLERANCE)
@@ -88,9 +88,9 @@ def test_a_cache_goes_on_where_it_ended(policy: Policy, padded: bool):
 def test_gradients_equal_the_models_own(keep: int):
     policy = make_policy(sharpness=0.2)
     gradients = []
-    for forward in (model_logits, own_logits):
+    for forward in (logits_of(policy.model), partial(own_logits, policy.model)):
         policy.parameters.start_gradients()
-        logits = forward(policy.model, IDS, padded_positions(), REAL, None, keep)
+        logits = forward(IDS, padded_positions(), REAL, None, keep)
         weights = torch.randn(logits.shape, generator=torch.Generator().manual_seed(1))
         (logits * weights * REAL[:, -logits.shape[1] :].unsqueeze(-1)).sum().backward()
         gradients.append(policy.parameters.grad.clone())
@@ -176,7 +176,7 @@ def _replaced_forward(model):
 def test_changed_models_run_through_their_own_forward(policy: Policy, change):
     change(policy.model)
     assert not is_plain(policy.model)
-    logits = model_logits(policy.model, IDS, POSITIONS, None)
+    logits = logits_of(policy.model)(IDS, POSITIONS, None)
     assert torch.equal(logits, own_logits(policy.model, IDS, POSITIONS))
 
 

@@ -85,6 +85,22 @@ def keep_rows(cache: DynamicCache, index: Tensor) -> None:
         layer.keep_rows(index)
 
 
+def unpack_rows(cache: DynamicCache, prompt: int, columns: int, index: Tensor, capacity: int) -> DynamicCache:
+    """A row of its own for each completion of `index` (row * columns + column).
+
+    A packed row holds its prompt's `prompt` positions, and then `columns` completions side by side.
+    """
+    row, column = index // columns, index % columns
+
+    def own(packed: Tensor) -> Tensor:
+        steps = packed[:, :, prompt:].unflatten(2, (-1, columns)).movedim(3, 1)
+        return torch.cat([packed[row, :, :prompt], steps[row, column]], 2)
+
+    layers = _attention_layers(cache)
+    cache.layers = [BufferedLayer(own(x.keys), own(x.values), capacity) for x in layers]
+    return cache
+
+
 def pad_prompts(prompts_P: list[tuple[int, ...]], pad_id: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Left-padded prompt ids (P, L) and the number of real tokens of each (P,)."""
     width = max(map(len, prompts_P))

@@ -7,7 +7,8 @@ operations. Any other model runs through its own forward.
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +20,29 @@ _MAX_HIDDEN = 512
 """Beyond this width the matrix products dominate, and the model's own forward is as fast."""
 
 
-def model_logits(
+class Logits(Protocol):
+    """Logits of the last `keep` positions (0: all), shape (N, keep, V). `cache` is read and extended.
+
+    `mask`: which of the cached and new positions are real, shape (N, past + S); None: all are. The functional
+    forward also takes what is to be added to attention scores, shape (N or 1, 1, S, past + S).
+    """
+
+    def __call__(
+        self,
+        ids_NS: Tensor,
+        positions_NS: Tensor,
+        mask: Tensor | None,
+        cache: DynamicCache | None = None,
+        keep: int = 0,
+    ) -> Tensor: ...
+
+
+def logits_of(model: PreTrainedModel) -> Logits:
+    """The functional forward of a plain model, the own forward of any other."""
+    return partial(functional_logits if is_plain(model) else _own_logits, model)
+
+
+def _own_logits(
     model: PreTrainedModel,
     ids_NS: Tensor,
     positions_NS: Tensor,
@@ -27,14 +50,6 @@ def model_logits(
     cache: DynamicCache | None = None,
     keep: int = 0,
 ) -> Tensor:
-    """Logits of the last `keep` positions (0: all), shape (N, keep, V). `cache` is read and extended.
-
-    `mask`: which of the cached and new positions are real, shape (N, past + S); None: all are. A plain
-    model also takes what is to be added to attention scores, shape (N or 1, 1, S, past + S).
-    """
-    if is_plain(model):
-        additive = additive_mask(mask, ids_NS.shape[1]) if mask is not None and mask.dim() == 2 else mask
-        return functional_logits(model, ids_NS, positions_NS, additive, cache, keep)
     logits: Tensor = model(
         input_ids=ids_NS,
         attention_mask=mask,
@@ -119,9 +134,14 @@ def _additive(allowed: Tensor) -> Tensor:
 
 
 def functional_logits(
-    model: Any, ids_NS: Tensor, positions_NS: Tensor, mask: Tensor | None, cache: Any, keep: int = 0
+    model: Any,
+    ids_NS: Tensor,
+    positions_NS: Tensor,
+    mask: Tensor | None,
+    cache: DynamicCache | None = None,
+    keep: int = 0,
 ) -> Tensor:
-    """As `model_logits`, for a plain model. `mask` is additive, (N, 1, S, past + S); None: causal.
+    """As `Logits` says, for a plain model.
 
     Only keys and values of positions that are not kept go through the last layer.
     """
@@ -129,7 +149,9 @@ def functional_logits(
     hidden = embedding(ids_NS, body.embed_tokens.weight, body.embed_tokens.padding_idx)
     turn = _rotation(body.rotary_emb, positions_NS)
     last = len(body.layers) - 1
-    if mask is None and ids_NS.shape[1] > 1 and cache is not None and cache.get_seq_length() > 0:
+    if mask is not None and mask.dim() == 2:
+        mask = additive_mask(mask, ids_NS.shape[1])
+    elif mask is None and ids_NS.shape[1] > 1 and cache is not None and cache.get_seq_length() > 0:
         total = cache.get_seq_length() + ids_NS.shape[1]
         mask = additive_mask(torch.ones(1, total, device=ids_NS.device), ids_NS.shape[1])
     for i, layer in enumerate(body.layers):
@@ -178,9 +200,10 @@ def _last_rows(mask: Tensor | None, keep: int, keys: Tensor) -> Tensor | None:
 
 
 def _rotation(rotary: Any, positions_NS: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine and sine of each position's angles, shape (N, S, 1, half a head)."""
+    """Cosines and signed sines of each position's angles, shape (N, S, 1, head)."""
     angles = positions_NS.unsqueeze(-1).float() * rotary.inv_freq
-    return angles.cos().unsqueeze(2), angles.sin().unsqueeze(2)
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat([cos, cos], -1).unsqueeze(2), torch.cat([-sin, sin], -1).unsqueeze(2)
 
 
 def _rotate(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
@@ -192,11 +215,9 @@ def _rotate(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
 
 def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotary embedding: the halves of each head as the two coordinates of a plane."""
-    first, second = x.chunk(2, -1)
-    out = torch.empty_like(x)
-    left, right = out.chunk(2, -1)
-    torch.mul(first, cos, out=left).addcmul_(second, sin, value=-1)
-    torch.mul(second, cos, out=right).addcmul_(first, sin)
+    out = x * cos
+    for mine, other, factor in zip(out.chunk(2, -1), reversed(x.chunk(2, -1)), sin.chunk(2, -1), strict=True):
+        mine.addcmul_(other, factor)
     return out
 
 

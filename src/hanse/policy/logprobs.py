@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers.cache_utils import DynamicCache
 
 from hanse.policy.cache import pad_prompts, repeat_cache, repeat_rows
-from hanse.policy.functional_llama import functional_logits, group_mask, is_plain, model_logits
+from hanse.policy.functional_llama import functional_logits, group_mask, is_plain, logits_of
 from hanse.policy.policy import Policy
 
 _ROWS_AT_ONCE = 1 << 22
@@ -28,7 +28,7 @@ class _TokenLogProbs(torch.autograd.Function):
         logp = logits.new_empty(rows, dtype=torch.float32)
         lse = torch.empty_like(logp)
         for part in _row_blocks(rows, V):
-            scaled = logits[part].float() / temperature
+            scaled = _scaled(logits[part], temperature)
             lse[part] = scaled.logsumexp(-1)
             logp[part] = scaled.gather(-1, tokens[part].unsqueeze(-1)).squeeze(-1) - lse[part]
         ctx.save_for_backward(logits, tokens, lse)
@@ -38,14 +38,25 @@ class _TokenLogProbs(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         logits, tokens, lse = ctx.saved_tensors
-        grad_logp = gradients[0] / ctx.temperature
+        grad_logp = (gradients[0] / ctx.temperature).unsqueeze(-1)
         grad = torch.empty_like(logits)
         for part in _row_blocks(*logits.shape):
-            block = (logits[part].float() / ctx.temperature).sub_(lse[part].unsqueeze(-1)).exp_()
-            block.mul_(-grad_logp[part].unsqueeze(-1))
-            block.scatter_add_(-1, tokens[part].unsqueeze(-1), grad_logp[part].unsqueeze(-1))
-            grad[part] = block
+            scaled = _scaled(logits[part], ctx.temperature)
+            block = torch.sub(scaled, lse[part].unsqueeze(-1), out=_float32(grad[part])).exp_()
+            block.mul_(-grad_logp[part]).scatter_add_(-1, tokens[part].unsqueeze(-1), grad_logp[part])
+            if block.dtype != grad.dtype:
+                grad[part] = block
         return grad, None, None
+
+
+def _scaled(logits: Tensor, temperature: float) -> Tensor:
+    """The very same tensor where there is nothing to do: not to be written to."""
+    return logits.float() if temperature == 1 else logits.float() / temperature
+
+
+def _float32(place: Tensor) -> Tensor | None:
+    """Where float32 results can be written to, if they can."""
+    return place if place.dtype == torch.float32 else None
 
 
 def _row_blocks(rows: int, width: int) -> list[slice]:
@@ -98,15 +109,15 @@ def _cached_logits(
     P, G, T = tokens_PGT.shape
     positions = _positions(lengths_P, ids_PL.shape[1])
     mask = (positions >= 0).long() if bool((lengths_P != ids_PL.shape[1]).any()) else None
-    cache = DynamicCache()
-    first = model_logits(policy.model, ids_PL, positions.clamp(min=0), mask, cache, keep=1)
+    cache, forward = DynamicCache(), logits_of(policy.model)
+    first = forward(ids_PL, positions.clamp(min=0), mask, cache, keep=1)
     if T == 1:
         return first, first[:, 1:]
     if mask is not None:
         mask = torch.cat([repeat_rows(mask, G), mask.new_ones(P * G, T - 1)], 1)
     inputs = tokens_PGT[:, :, :-1].reshape(P * G, T - 1)
     follow = lengths_P.unsqueeze(1) + torch.arange(T - 1, device=inputs.device)
-    return first, model_logits(policy.model, inputs, repeat_rows(follow, G), mask, repeat_cache(cache, G))
+    return first, forward(inputs, repeat_rows(follow, G), mask, repeat_cache(cache, G))
 
 
 def _packed_logits(
@@ -142,4 +153,4 @@ def _plain_logits(policy: Policy, ids_PL: Tensor, lengths_P: Tensor, tokens_PGT:
     following = lengths_P.repeat_interleave(G).unsqueeze(1) + torch.arange(T - 1, device=inputs.device)
     positions = torch.cat([positions, following], 1)
     mask = (positions >= 0).long() if bool((lengths_P != L).any()) else None
-    return model_logits(policy.model, inputs, positions.clamp(min=0), mask, keep=T)
+    return logits_of(policy.model)(inputs, positions.clamp(min=0), mask, keep=T)

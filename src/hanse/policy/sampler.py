@@ -10,17 +10,17 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers.cache_utils import DynamicCache
 
-from hanse.policy.cache import buffered_cache, keep_rows, pad_prompts
-from hanse.policy.functional_llama import decoding_mask, is_plain, model_logits
+from hanse.policy.cache import buffered_cache, keep_rows, pad_prompts, unpack_rows
+from hanse.policy.functional_llama import decoding_mask, is_plain, logits_of
 from hanse.policy.policy import Policy
 from hanse.policy.rollout import Group
 from hanse.randomness import gumbel_noise, stream_keys
 from hanse.tasks.problem import Problem
 
 _COMPACT_SHARE = 1 / 8
-_PACKED_TOKENS = 16
-"""Completions so short are decoded as one row a group, as far as the model allows it: one attention over all
-of them costs less than many small ones, though a group only leaves the batch as a whole."""
+_PACKED_TOKENS = 64
+"""Completions of at most this length are decoded as one row a group where the model allows it: one attention
+over all of them costs less than many small ones."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,7 @@ class _Decoding:
     def __init__(self, sampling: Sampling, policy: Policy, keys_N: Tensor) -> None:
         N, T, device = keys_N.shape[0], sampling.max_new_tokens, keys_N.device
         self.sampling, self.policy, self.keys = sampling, policy, keys_N
+        self.forward = logits_of(policy.model)
         self.tokens = torch.full((N, T), policy.pad_id, dtype=torch.int64, device=device)
         self.logp = torch.zeros((N, T), device=device)
         self.kept = torch.zeros((N, T), device=device) if sampling.truncates else None
@@ -102,44 +103,48 @@ class _Decoding:
         self.eos = torch.tensor(policy.eos_ids, device=device)
 
     def run(self, prompts: list[tuple[int, ...]], G: int) -> None:
-        model, T = self.policy.model, self.sampling.max_new_tokens
+        T = self.sampling.max_new_tokens
         ids, lengths = pad_prompts(prompts, self.policy.pad_id, self.keys.device)
         positions = torch.arange(ids.shape[1], device=ids.device) - (ids.shape[1] - lengths).unsqueeze(1)
         ragged = bool((lengths != ids.shape[1]).any())
         real = positions >= 0
         cache = DynamicCache()
         mask = real if ragged else None
-        logits = model_logits(model, ids, positions.clamp(min=0), mask, cache, keep=1)
+        logits = self.forward(ids, positions.clamp(min=0), mask, cache, keep=1)
         logits = logits[:, -1].repeat_interleave(G, 0)
-        columns = G if T <= _PACKED_TOKENS and is_plain(model) else 1
-        if columns > 1:
-            mask = decoding_mask(real if ragged else real[:1], G, T)
-        elif mask is not None:
-            mask = pad(mask, (0, T), value=True).repeat_interleave(G, 0)
-        cache = buffered_cache(cache, G // columns, columns * T)
-        self._decode(logits, cache, mask, lengths.repeat_interleave(G), columns)
+        mask = mask if mask is None else pad(mask, (0, T), value=True).repeat_interleave(G, 0)
+        packed = G > 1 and T <= _PACKED_TOKENS and is_plain(self.policy.model)
+        side_by_side = decoding_mask(real if ragged else real[:1], G, T) if packed else None
+        cache = buffered_cache(cache, 1, G * T) if packed else buffered_cache(cache, G, T)
+        self._decode(logits, cache, mask, lengths.repeat_interleave(G), side_by_side)
 
     def _decode(
-        self, logits: Tensor, cache: DynamicCache, mask: Tensor | None, start: Tensor, columns: int
+        self, logits: Tensor, cache: DynamicCache, mask: Tensor | None, start: Tensor, packed: Tensor | None
     ) -> None:
-        """Token by token. A row of the cache holds `columns` completions: one, or all of a group."""
-        prompt = cache.get_seq_length()
+        """Token by token. A row of the cache holds one completion, or with the mask `packed` all of a group.
+
+        Packed rows leave the batch together, so they are unpacked once many completions have finished.
+        """
+        columns = 1 if packed is None else packed.shape[2]
+        prompt, T = cache.get_seq_length(), self.sampling.max_new_tokens
         rows = torch.arange(self.keys.shape[0], device=self.keys.device).view(-1, columns)
         alive = torch.ones_like(rows, dtype=torch.bool)
-        for t in range(self.sampling.max_new_tokens):
+        for t in range(T):
             chosen = self._choose(logits, rows.flatten(), alive.flatten(), t).view_as(rows)
             alive = alive & ~torch.isin(chosen, self.eos)
-            busy = alive.any(1)
-            remaining = int(busy.sum())
-            if remaining == 0 or t + 1 == self.sampling.max_new_tokens:
+            remaining = int(alive.sum())
+            if remaining == 0 or t + 1 == T:
                 return
-            if remaining <= len(rows) * (1 - _COMPACT_SHARE):
-                index = busy.nonzero().squeeze(1)
-                keep_rows(cache, index)
-                rows, alive, chosen = rows[index], alive[index], chosen[index]
-                mask = mask if mask is None or len(mask) == 1 else mask[index]
-            seen = mask if mask is None else mask[..., : prompt + (t + 1) * columns]
-            logits = model_logits(self.policy.model, chosen, start[rows] + t, seen, cache).flatten(0, 1)
+            if remaining <= alive.numel() * (1 - _COMPACT_SHARE * (1 if columns == 1 else 2)):
+                index = alive.flatten().nonzero().squeeze(1)
+                if columns > 1:
+                    cache, columns = unpack_rows(cache, prompt, columns, index, prompt + T), 1
+                else:
+                    keep_rows(cache, index)
+                rows, alive, chosen = (x.flatten()[index].unsqueeze(1) for x in (rows, alive, chosen))
+            seen = packed if columns > 1 else None if mask is None else mask[rows.squeeze(1)]
+            seen = None if seen is None else seen[..., : prompt + (t + 1) * columns]
+            logits = self.forward(chosen, start[rows] + t, seen, cache).flatten(0, 1)
 
     def _choose(self, logits: Tensor, rows: Tensor, alive: Tensor, t: int) -> Tensor:
         """Draw token t of every row of the batch and record it for those still alive."""
@@ -148,33 +153,38 @@ class _Decoding:
         kept = truncate(logp, sampling.top_k, sampling.top_p)
         noise = 0.0 if sampling.greedy else gumbel_noise(self.keys[rows], t, logp.shape[-1])
         chosen = (kept + noise).argmax(-1)
-        whole = bool(alive.all())
-        where, token = (rows, chosen) if whole else (rows[alive], chosen[alive])
+        where: Tensor | slice = rows
+        token = chosen
+        if not bool(alive.all()):
+            where, token, logp, kept = rows[alive], chosen[alive], logp[alive], kept[alive]
+        elif len(rows) == len(self.keys):
+            where = slice(None)
         self.tokens[where, t] = token
-        row_logp = logp if whole else logp[alive]
-        self.logp[where, t] = row_logp.gather(-1, token.unsqueeze(-1)).squeeze(-1)
+        self.logp[where, t] = logp.gather(-1, token.unsqueeze(-1)).squeeze(-1)
         if self.kept is not None:
-            self.kept[where, t] = (kept if whole else kept[alive]).logsumexp(-1)
+            self.kept[where, t] = kept.logsumexp(-1)
         self.lengths[where] += 1
         self.terminated[where] = torch.isin(token, self.eos)
         return chosen
 
     def groups(self, problems: Sequence[Problem], prompts: list[tuple[int, ...]], G: int) -> list[Group]:
         width = max(1, int(self.lengths.max()))
-        tokens, logp = self.tokens[:, :width], self.logp[:, :width]
-        kept = None if self.kept is None else self.kept[:, :width]
-        made = []
-        for i, (problem, prompt) in enumerate(zip(problems, prompts, strict=True)):
-            own = slice(i * G, (i + 1) * G)
-            made.append(
-                Group(
-                    problem=problem,
-                    prompt_ids=prompt,
-                    tokens_GT=tokens[own],
-                    lengths_G=self.lengths[own],
-                    terminated_G=self.terminated[own],
-                    logp_GT=logp[own],
-                    kept_logp_GT=None if kept is None else kept[own],
-                )
+
+        def by_group(rows: Tensor) -> tuple[Tensor, ...]:
+            return torch.unbind(rows.view(-1, G, *rows.shape[1:]))
+
+        tokens, logp = by_group(self.tokens[:, :width]), by_group(self.logp[:, :width])
+        kept = None if self.kept is None else by_group(self.kept[:, :width])
+        lengths, terminated = by_group(self.lengths), by_group(self.terminated)
+        return [
+            Group(
+                problem=problem,
+                prompt_ids=prompt,
+                tokens_GT=tokens[i],
+                lengths_G=lengths[i],
+                terminated_G=terminated[i],
+                logp_GT=logp[i],
+                kept_logp_GT=None if kept is None else kept[i],
             )
-        return made
+            for i, (problem, prompt) in enumerate(zip(problems, prompts, strict=True))
+        ]
