@@ -114,17 +114,44 @@ def _write_json(path: Path, document: dict[str, Any]) -> None:
 
 
 def copy_policy(source: Path, out: Path) -> None:
-    """Copy an exported policy; an adapter whose base lies beside it then names the copy's base.
+    """Copy an exported policy, or a folder of several; adapters with a base beside them then name its copy.
 
-    Also mends the path inside a folder that was moved.
+    Also mends the path inside a folder that was moved. Raises RunError where there is no policy, or a damaged
+    adapter_config.json.
     """
+    found = _policies(source)
     with new_folder(out.absolute(), replace=True) as temporary:
         shutil.copytree(source, temporary, dirs_exist_ok=True)
-        config = temporary / CONFIG_FILE
-        if config.is_file() and (temporary / BASE_FOLDER).is_dir():
-            document = json.loads(config.read_text(encoding="utf-8"))
-            document["base_model_name_or_path"] = str(out.absolute() / BASE_FOLDER)
-            _write_json(config, document)
+        for folder in found:
+            if (source / folder / CONFIG_FILE).is_file() and (source / folder / BASE_FOLDER).is_dir():
+                _rename_base(temporary / folder / CONFIG_FILE, out.absolute() / folder / BASE_FOLDER)
+
+
+def _policies(source: Path) -> list[Path]:
+    """Where in `source` there are policies that `save_policy` wrote. Raises RunError where there is none."""
+    found = sorted(path.parent.relative_to(source) for path in source.rglob(RECORD_FILE))
+    if not found:
+        raise RunError(f"{source} holds no policy that hanse saved ({RECORD_FILE} is missing).")
+    return found
+
+
+def _rename_base(config: Path, base: Path) -> None:
+    try:
+        document = json.loads(config.read_text(encoding="utf-8"))
+        _write_json(config, document | {"base_model_name_or_path": str(base)})
+    except (ValueError, TypeError) as error:
+        raise RunError(f"{CONFIG_FILE} of the policy is damaged: {error}.") from error
+
+
+def merge_policies(source: Path, out: Path) -> None:
+    """`merge_policy` for an exported policy, or for each in a folder of several.
+
+    Those without LoRA are copied. Raises RunError where one cannot be read; then nothing is written.
+    """
+    with new_folder(out.absolute(), replace=True) as temporary:
+        for folder in _policies(source):
+            lora = (source / folder / CONFIG_FILE).is_file()
+            (merge_policy if lora else copy_policy)(source / folder, temporary / folder)
 
 
 def merge_policy(source: Path | Policy, out: Path, card: str | None = None) -> None:
