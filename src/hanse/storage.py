@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -11,21 +12,46 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+CHECKSUMS = "SHA256SUMS"
 _LEFTOVERS = (".*.tmp", ".*.old")
 
 
 def write_text(path: Path, text: str) -> None:
     """Replace a file's content atomically."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    _sync_one(temporary)
-    temporary.replace(path)
-    _sync_one(path.parent)
+    with new_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
     """The same for a document, which must be finite."""
     write_text(path, json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def sha256(path: Path) -> str:
+    """The hexadecimal digest of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_checksums(folder: Path) -> None:
+    """Note the digests of a folder's files in it, in the form that `sha256sum --check` reads."""
+    lines = [f"{sha256(path)}  {path.name}\n" for path in sorted(folder.iterdir())]
+    (folder / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
+
+
+def find_damage(folder: Path) -> str | None:
+    """What is wrong with a folder that has checksums, in words; None where each file is as it was written."""
+    try:
+        lines = (folder / CHECKSUMS).read_bytes().decode("ascii").splitlines()
+        noted = [(name, digest) for digest, name in (line.split("  ", 1) for line in lines)]
+    except (FileNotFoundError, ValueError) as error:
+        return f"{CHECKSUMS} cannot be read ({error})"
+    for name, digest in noted:
+        if not (folder / name).is_file():
+            return f"{name} is missing"
+        if sha256(folder / name) != digest:
+            return f"{name} does not match {CHECKSUMS}"
+    return None if noted else f"{CHECKSUMS} is empty"
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -36,6 +62,19 @@ def remove_leftovers(folder: Path) -> None:
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_file(target: Path) -> Iterator[Path]:
+    """A temporary path for a file that replaces `target` once the block has ended without an error."""
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        _sync_one(temporary)
+        temporary.replace(target)
+        _sync_one(target.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -160,7 +160,7 @@ def run_folder(tmp_path: Path) -> Path:
 def test_eval_of_a_run_uses_its_own_recipe(runs: Runs, tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
     code, output = hanse_cli("eval", folder)
-    assert (code, runs.calls) == (0, [("evaluate", (folder, None), {})])
+    assert (code, runs.calls) == (0, [("evaluate", (folder, None, "progress on <stderr>"), {})])
     rows = dict(re.findall(r"(sampled|greedy|level \d) +│ +(0\.\d+)", output))
     assert rows == {"sampled": "0.575", "greedy": "0.600", "level 1": "0.900", "level 2": "0.250"}
 
@@ -168,7 +168,7 @@ def test_eval_of_a_run_uses_its_own_recipe(runs: Runs, tmp_path: Path) -> None:
 def test_eval_with_overrides_changes_the_runs_recipe(runs: Runs, tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
     assert hanse_cli("eval", folder, "--set", "evaluation.samples=7")[0] == 0
-    _, (_, passed), _ = runs.calls[0]
+    _, (_, passed, _), _ = runs.calls[0]
     assert (passed.seed, passed.evaluation.samples) == (5, 7)
 
 
@@ -179,7 +179,7 @@ def test_eval_of_a_model_needs_a_recipe(runs: Runs, recipe: Path, tmp_path: Path
     assert "Give --recipe RECIPE: it names the task" in " ".join(output.split())
     assert runs.calls == []
     assert hanse_cli("eval", tmp_path, "--recipe", recipe)[0] == 0
-    assert runs.calls == [("evaluate", (tmp_path, Recipe(seed=3)), {})]
+    assert runs.calls == [("evaluate", (tmp_path, Recipe(seed=3), "progress on <stderr>"), {})]
 
 
 def test_eval_as_json(runs: Runs, tmp_path: Path) -> None:

@@ -31,9 +31,10 @@ def evaluate(
         raise RecipeError("--recipe", problem, "Give --recipe RECIPE: it names the task to evaluate on.")
     loaded = load_recipe(recipe or own, overrides or []) if recipe or overrides else None
 
+    from hanse.cli.progress import progress_unless
     from hanse.runs import evaluate as measure
 
-    result = measure(target, loaded)
+    result = measure(target, loaded, progress_unless(False))
     typer.echo(json.dumps(result, indent=2)) if as_json else _print(result)
 
 

@@ -55,7 +55,7 @@ def resume(folder: Path, progress: Progress | None = None) -> Run:
     """
     opened = RunFolder.open(folder)
     summary = opened.summary()
-    if summary is not None and (folder / "report.html").exists():
+    if summary is not None and (folder / "report.html").exists() and opened.policy_path.is_dir():
         return Run(folder, summary)
     return _continue(opened, opened.recipe(), progress)
 
@@ -88,57 +88,64 @@ def _terminated_as_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def evaluate(target: Path, recipe: Recipe | None = None) -> dict[str, Any]:
+def evaluate(target: Path, recipe: Recipe | None = None, progress: Progress | None = None) -> dict[str, Any]:
     """Held-out accuracy, sampled and greedy, of a run's policy or of a model folder under `recipe`.
 
-    Raises RunError where `target` is a model and no recipe says what to evaluate it on.
+    Raises RunError where `target` is a model and no recipe says what to evaluate it on, and where files of a
+    run are damaged; a damaged newest round gives way to the one before it, with a warning.
     """
-    from hanse.runs.cohorts import Cohort, build_cohorts
+    shown = progress or SilentProgress()
+    if not (target / "recipe.toml").is_file():
+        if recipe is None:
+            raise RunError(f"{target} is not a run folder; give --recipe to say on what to evaluate it.")
+        spec = HfPolicy(type="hf", path=str(target), train="full")
+        return _examine(recipe.model_copy(update={"policy": spec}), None, shown)
+    folder = RunFolder.open(target)
+    try:
+        return _examine(recipe or folder.recipe(), folder, shown)
+    except OSError as error:
+        raise RunError(f"{target} cannot be read: {error}. Check its files and their permissions.") from error
+
+
+def _examine(recipe: Recipe, folder: RunFolder | None, progress: Progress) -> dict[str, Any]:
+    from hanse.runs.cohorts import build_cohorts, load_cohorts
     from hanse.runs.evaluating import Levels, examine
+    from hanse.runs.ledger import Ledger
     from hanse.runs.start import ensure_start
     from hanse.runtime.host import Host, client_data
     from hanse.runtime.local import InTurn
-    from hanse.runtime.state import load_tensors
     from hanse.tasks.build import build_task
 
-    is_run = (target / "recipe.toml").is_file()
-    if not is_run and recipe is None:
-        raise RunError(f"{target} is not a run folder; give --recipe to say on what to evaluate it.")
-    folder = RunFolder.open(target) if is_run else None
-    chosen = recipe or RunFolder.open(target).recipe()
-    if folder is None:
-        spec = HfPolicy(type="hf", path=str(target), train="full")
-        chosen = chosen.model_copy(update={"policy": spec})
-    task = build_task(chosen.task)
-    start = ensure_start(chosen, task, folder) if folder is not None else None
-    with closing(Host(chosen, start, [])) as host:
-        cohorts: list[Cohort] = build_cohorts(
-            chosen, [p.name for p in client_data(chosen, task)], host.initial
-        )
-        if folder is not None:
-            for i, cohort in enumerate(cohorts):
-                newest = folder.newest_round()
-                if newest is None:
-                    raise RunError(f"{target} has no complete round yet.")
-                cohort.server.state.master = load_tensors(newest / f"server-{i:04d}.safetensors")[0]["master"]
-        levels = Levels.of(host.levels, client_data(chosen, task), chosen.evaluation.level_column)
-        return examine(InTurn(host), cohorts, levels, chosen.evaluation)[0]
+    newest, start, task = None, None, build_task(recipe.task)
+    if folder is not None:
+        newest = folder.newest_sound_round(progress.warning)
+        if newest is None:
+            raise RunError(f"{folder.path} has no complete round yet: go on with `hanse resume`.")
+        start = ensure_start(recipe, task, folder, Ledger.load(newest).start_sha256)
+    parts = client_data(recipe, task)
+    with closing(Host(recipe, start, [])) as host:
+        cohorts = build_cohorts(recipe, [part.name for part in parts], host.initial)
+        if newest is not None:
+            load_cohorts(newest, cohorts)
+        levels = Levels.of(host.levels, parts, recipe.evaluation.level_column)
+        return examine(InTurn(host), cohorts, levels, recipe.evaluation)[0]
 
 
 def export(folder: Path, out: Path, merge: bool = False) -> Path:
     """Copy a run's policy to `out`; with `merge`, LoRA factors folded into a full model.
 
-    Raises RunError where the run has no policy yet, or `out` exists.
+    A `local` run has a policy for each client, in folders of their names. Raises RunError where the run has
+    no policy yet or a damaged one, and where `out` exists or cannot be written.
     """
-    from hanse.policy.export import copy_policy, merge_policy
+    from hanse.policy.export import copy_policy, merge_policies
 
     source = RunFolder.open(folder).policy_path
     if not source.is_dir():
         raise RunError(f"{folder} has no policy yet: finish it with `hanse resume {folder}`.")
     if out.exists():
         raise RunError(f"--out: {out} exists already. Choose another folder.")
-    if merge and (source / "adapter_config.json").is_file():
-        merge_policy(source, out)
-    else:
-        copy_policy(source, out)
+    try:
+        (merge_policies if merge else copy_policy)(source, out)
+    except OSError as error:
+        raise RunError(f"{source} cannot be copied to {out}: {error}.") from error
     return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hanse.errors import RunError
 from hanse.policy.export import save_policy
 from hanse.policy.policy import Policy
 from hanse.runs.cohorts import Cohort
@@ -30,11 +31,11 @@ def finish(
     folder = session.folder
     folder.cut(folder.completions_path, session.ledger.sizes.get(folder.completions_path.name, 0))
     folder.append(folder.completions_path, [{"when": "after", **row} for row in records])
-    best, _ = load_tensors(folder.best_path)
+    best = _best(session, cohorts)
     hashes = {}
     for i, cohort in enumerate(cohorts):
         where = "" if cohort.name is None else f"/{cohort.name}"
-        _export(session, host.policy, best[f"{i:04d}"], f"policy-best{where}", summary)
+        _export(session, host.policy, best[i], f"policy-best{where}", summary)
         _export(session, host.policy, cohort.server.values(), f"policy{where}", summary)
         hashes[cohort.name] = host.policy.parameters.sha256()
     summary["policy_sha256"] = hashes.get(None) or hashes
@@ -43,6 +44,20 @@ def finish(
     write_report(folder.path)
     session.progress.finished(summary, folder.path)
     return summary
+
+
+def _best(session: Session, cohorts: list[Cohort]) -> list[Tensor]:
+    """Each cohort's values in the best round; the last ones, with a warning, where that file is no good."""
+    last, wanted = [cohort.server.values() for cohort in cohorts], session.ledger.best_round
+    try:
+        tensors, fields = load_tensors(session.folder.best_path)
+        best = [tensors[f"{i:04d}"] for i in range(len(cohorts))]
+        if fields["round"] != wanted or any(b.shape != v.shape for b, v in zip(best, last, strict=True)):
+            raise RunError(f"{session.folder.best_path} is of another round or another policy.")
+    except (RunError, KeyError) as error:
+        session.warn_of(f"{error} policy-best is the last round's policy instead of round {wanted}'s.")
+        return last
+    return best
 
 
 def _export(session: Session, policy: Policy, values: Tensor, name: str, summary: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from hanse.errors import RunError
 from hanse.recipe.load import dump_recipe, load_recipe
 from hanse.recipe.model import Recipe
-from hanse.storage import new_folder, remove_leftovers, write_text
+from hanse.storage import find_damage, new_folder, remove_leftovers, write_checksums, write_text
 
 _ROUND = re.compile(r"\d{6}")
 KEPT_ROUNDS = 2
@@ -84,11 +84,11 @@ class RunFolder:
         return load_recipe(self.recipe_path)
 
     def summary(self) -> dict[str, Any] | None:
-        """None while the run has not ended."""
+        """None while the run has not ended. Raises RunError where summary.json is damaged."""
         if not self.summary_path.is_file():
             return None
-        document: dict[str, Any] = json.loads(self.summary_path.read_text(encoding="utf-8"))
-        return document
+        remedy = "Delete it; `hanse resume` then writes it again."
+        return read_json(self.summary_path, remedy)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -111,19 +111,45 @@ class RunFolder:
         return self.path / "rounds"
 
     def newest_round(self) -> Path | None:
-        """The newest complete checkpoint; half-written ones have another name."""
-        if not self.rounds_path.is_dir():
-            return None
-        complete = sorted(p for p in self.rounds_path.iterdir() if _ROUND.fullmatch(p.name))
+        """The newest complete checkpoint, sound or not; half-written ones have another name."""
+        complete = self._complete_rounds()
         return complete[-1] if complete else None
+
+    def newest_sound_round(self, warn: Callable[[str], None]) -> Path | None:
+        """The newest checkpoint whose files are as they were written; warns of newer ones.
+
+        None where there is no checkpoint. Raises RunError where all are damaged.
+        """
+        damages: list[str] = []
+        for folder in reversed(self._complete_rounds()):
+            damage = find_damage(folder)
+            if damage is None:
+                for text in damages:
+                    warn(f"{text} Round {int(folder.name)} is used instead.")
+                return folder
+            damages.append(f"{folder} is damaged: {damage}.")
+        if not damages:
+            return None
+        raise RunError(f"{' '.join(damages)} No older round is kept: restore a copy, or start a new run.")
+
+    def _complete_rounds(self) -> list[Path]:
+        if not self.rounds_path.is_dir():
+            return []
+        return sorted(p for p in self.rounds_path.iterdir() if _ROUND.fullmatch(p.name))
+
+    def drop_after(self, folder: Path) -> None:
+        """Forget the checkpoints that are newer than the one in `folder`."""
+        for path in self._complete_rounds():
+            if path.name > folder.name:
+                shutil.rmtree(path)
 
     def save_round(self, number: int, fill: Any) -> None:
         """Write a checkpoint atomically and drop all but the newest two."""
         self.rounds_path.mkdir(exist_ok=True)
         with new_folder(self.rounds_path / f"{number:06d}", replace=True) as temporary:
             fill(temporary)
-        complete = sorted(p for p in self.rounds_path.iterdir() if _ROUND.fullmatch(p.name))
-        for old in complete[:-KEPT_ROUNDS]:
+            write_checksums(temporary)
+        for old in self._complete_rounds()[:-KEPT_ROUNDS]:
             shutil.rmtree(old)
 
     # --- records --------------------------------------------------------------------------------------
@@ -150,17 +176,36 @@ class RunFolder:
                 file.truncate(size)
 
     def rows(self, path: Path) -> list[dict[str, Any]]:
-        """The complete JSON lines of a file; a last line cut short by a crash is left out."""
+        """The complete JSON lines of a file; a last line cut short by a crash is left out.
+
+        Raises RunError where another line is damaged.
+        """
         if not path.exists():
             return []
-        complete = path.read_text(encoding="utf-8").split("\n")[:-1]
-        try:
-            return [json.loads(line) for line in complete]
-        except ValueError as error:
-            raise RunError(f"{path} is damaged: {error}") from error
+        complete = path.read_bytes().split(b"\n")[:-1]
+        return [_document(line, f"{path}, line {i},") for i, line in enumerate(complete, 1)]
 
     def metrics(self, kind: str) -> list[dict[str, Any]]:
         return [row for row in self.rows(self.metrics_path) if row.get("kind") == kind]
+
+
+def read_json(path: Path, remedy: str = "Restore it from a copy.") -> dict[str, Any]:
+    """A JSON object from a file of a run. Raises RunError where it is missing or damaged."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror or error}.") from error
+    return _document(text, str(path), remedy)
+
+
+def _document(text: bytes, where: str, remedy: str = "Restore it from a copy.") -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{where} is damaged: {error}. {remedy}") from error
+    if not isinstance(document, dict):
+        raise RunError(f"{where} is damaged: it holds a {type(document).__name__}, not an object. {remedy}")
+    return document
 
 
 def _claim(out: Path, name: str) -> Path:

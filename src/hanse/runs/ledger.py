@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hanse.errors import RunError
 from hanse.recipe.model import EvaluationSpec
+from hanse.runs.folder import read_json
 from hanse.storage import write_json
 
 _FILE = "ledger.json"
@@ -16,7 +17,11 @@ _FILE = "ledger.json"
 
 @dataclass
 class Ledger:
-    """`round` is the last complete one; `sizes` are those of the record files at that moment."""
+    """`round` is the last complete one; `sizes` are those of the record files at that moment.
+
+    `recipe` is what the run was begun or last continued with, `start_sha256` the digest of the policy's
+    starting point.
+    """
 
     round: int = 0
     seconds: float = 0.0
@@ -31,13 +36,20 @@ class Ledger:
     stopped: str | None = None
     health: dict[str, Any] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
+    recipe: dict[str, Any] = field(default_factory=dict)
+    start_sha256: str | None = None
 
     def save(self, folder: Path) -> None:
         write_json(folder / _FILE, asdict(self))
 
     @classmethod
     def load(cls, folder: Path) -> Ledger:
-        return cls(**json.loads((folder / _FILE).read_text(encoding="utf-8")))
+        """Raises RunError where the file is missing or damaged."""
+        path = folder / _FILE
+        try:
+            return cls(**read_json(path, "`hanse resume` goes on after the round before it."))
+        except TypeError as error:
+            raise RunError(f"{path} is damaged, or of another version of hanse: {error}.") from error
 
     def is_best(self, number: int, accuracy: float | None) -> bool:
         """Whether this validation accuracy is the best so far; if so, it is noted."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from hanse.errors import RunError
-from hanse.runs.folder import RunFolder
+from hanse.runs.folder import RunFolder, read_json
+from hanse.runs.ledger import Ledger
 from hanse.runs.report import render
 from hanse.runs.report.data import ReportData
 from hanse.storage import write_text
@@ -16,7 +15,7 @@ from hanse.storage import write_text
 def write_report(path: Path) -> Path:
     """Render report.html from what the run folder holds, also for a run that has not ended.
 
-    Raises RunError where the folder is not a run.
+    Raises RunError where the folder is not a run, or a file that the report needs is damaged.
     """
     folder = RunFolder.open(path)
     recipe = folder.recipe()
@@ -41,23 +40,10 @@ def _unfinished(folder: RunFolder) -> dict[str, Any]:
     newest = folder.newest_round()
     if newest is None:
         return {}
-    ledger = _json(newest / "ledger.json")
-    return {
-        "rounds": ledger["round"],
-        "seconds": ledger["seconds"],
-        "seconds_warmup": ledger["seconds_warmup"],
-        "evaluation": {"initial": ledger["initial"]},
-        "bytes": {"up": ledger["bytes_up"], "down": ledger["bytes_down"]},
-        "warnings": ledger["warnings"],
-        "stopped": "not finished: continue with `hanse resume`",
-    }
+    summary = Ledger.load(newest).to_summary({})
+    summary["evaluation"].pop("final")
+    return summary | {"stopped": "not finished: continue with `hanse resume`"}
 
 
 def _json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise RunError(f"{path} is damaged: {error}") from error
-    return document
+    return read_json(path, "Delete it; the report then does without.") if path.is_file() else {}

@@ -24,14 +24,16 @@ from hanse.runs.progress import Progress
 from hanse.runs.rows import exchanged, refusals, round_row, step_rows
 from hanse.runs.start import ensure_start
 from hanse.runs.track import Tracker, build_trackers
+from hanse.runs.unchanged import check_unchanged
 from hanse.runtime.base import Runtime
 from hanse.runtime.host import Host, client_data
 from hanse.runtime.local import InTurn
 from hanse.runtime.pool import ProcessPool
 from hanse.runtime.state import save_tensors
-from hanse.storage import write_json
+from hanse.storage import new_file, sha256, write_json
 from hanse.tasks.build import build_task
 from hanse.tasks.partition import ClientData
+from hanse.tasks.problem import Task
 
 
 class Session:
@@ -55,19 +57,38 @@ class Session:
 
     def _locked_run(self) -> dict[str, Any]:
         with self.folder.locked(), ExitStack() as stack:
+            self._open_ledger()
             self.trackers = build_trackers(self.recipe, self.folder)
             for tracker in self.trackers:
                 stack.enter_context(closing(tracker))
             task = build_task(self.recipe.task)
             parts = client_data(self.recipe, task)
             self.progress.note("Preparing the policy …")
-            start = ensure_start(self.recipe, task, self.folder)
-            self.ledger.seconds_warmup = self._lap()
+            start = self._start(task)
             host, runtime = self._build(start, len(parts))
             with closing(host), closing(runtime):
                 preflight(self.recipe, host.policy, task, parts)
                 host.scorer.start()
                 return self._run(host, runtime, parts)
+
+    def _open_ledger(self) -> None:
+        """The ledger of the newest checkpoint that can be trusted, if there is one. Drops damaged ones."""
+        warnings: list[str] = []
+        newest = self.folder.newest_sound_round(warnings.append)
+        if newest is not None:
+            self.ledger = Ledger.load(newest)
+            check_unchanged(self.folder, self.ledger.recipe, self.recipe)
+            self.folder.drop_after(newest)
+        for text in warnings:
+            self.warn_of(text)
+        self.ledger.recipe = self.recipe.model_dump(mode="json")
+
+    def _start(self, task: Task) -> Path | None:
+        start = ensure_start(self.recipe, task, self.folder, self.ledger.start_sha256)
+        if self.folder.newest_round() is None:
+            self.ledger.start_sha256 = None if start is None else sha256(start)
+            self.ledger.seconds_warmup = self._lap()
+        return start
 
     def _build(self, start: Path | None, clients: int) -> tuple[Host, Runtime]:
         """The host of this process, and the runtime: this very host, or a pool of others beside it."""
@@ -150,17 +171,20 @@ class Session:
             self.progress.warning(message)
         for step in steps:
             for message in self.health.observe(step["client"], step):
-                self.ledger.warnings.append(message)
-                self.progress.warning(message)
+                self.warn_of(message)
+
+    def warn_of(self, message: str) -> None:
+        """On the terminal now, and in the report."""
+        self.ledger.warnings.append(message)
+        self.progress.warning(message)
 
     def _validate(self, number: int, runtime: Runtime, cohorts: list[Cohort]) -> dict[str, Any]:
         """Validation accuracy; the values of the best round so far are kept."""
         row = validate(runtime, cohorts, self.levels, self.recipe.evaluation)
         if self.ledger.is_best(number, row["evaluation/accuracy"]) or number == 0:
             tensors = {f"{i:04d}": cohort.server.values() for i, cohort in enumerate(cohorts)}
-            temporary = self.folder.path / ".best.tmp"
-            save_tensors(temporary, tensors, {"round": number})
-            temporary.replace(self.folder.best_path)
+            with new_file(self.folder.best_path) as temporary:
+                save_tensors(temporary, tensors, {"round": number})
         return row
 
     def _show(self, row: Mapping[str, Any]) -> None:
@@ -184,7 +208,6 @@ class Session:
     def _restore(self, newest: Path, runtime: Runtime, cohorts: list[Cohort]) -> None:
         load_cohorts(newest, cohorts)
         runtime.load(newest)
-        self.ledger = Ledger.load(newest)
         self.health = Health.from_state(self.recipe.grpo, self.ledger.health)
         for name, size in self.ledger.sizes.items():
             self.folder.cut(self.folder.path / name, size)

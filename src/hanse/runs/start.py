@@ -9,14 +9,17 @@ import shutil
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 
 from hanse import __version__
+from hanse.errors import RunError
 from hanse.grpo.evaluation import problems_by_level
 from hanse.policy.tiny import tiny_policy
 from hanse.policy.warmup import warm_up
 from hanse.recipe.model import Recipe, TinyPolicy
 from hanse.runs.folder import RunFolder
+from hanse.storage import new_file, sha256
 from hanse.tasks.arithmetic import CHARSET
 from hanse.tasks.problem import Task
 
@@ -28,21 +31,43 @@ def cache_folder() -> Path:
     return Path(os.environ.get("HANSE_CACHE") or Path.home() / ".cache" / "hanse")
 
 
-def ensure_start(recipe: Recipe, task: Task, folder: RunFolder) -> Path | None:
-    """The file with the tiny policy's warmed-up base in the run folder; None for other policies."""
+def ensure_start(recipe: Recipe, task: Task, folder: RunFolder, expected: str | None = None) -> Path | None:
+    """The file with the tiny policy's warmed-up base in the run folder; None for other policies.
+
+    `expected` is the SHA-256 of the file that the run began with. A missing or damaged one is made again.
+    Raises RunError where that gives other values.
+    """
     spec = recipe.policy
     if not isinstance(spec, TinyPolicy):
         return None
-    if folder.start_path.exists():
-        return folder.start_path
+    path = folder.start_path
+    if _sound(path, expected):
+        return path
     cached = cache_folder() / f"tiny-{_key(recipe, spec)}.safetensors"
-    if not cached.exists():
+    if not _sound(cached, expected):
         cached.parent.mkdir(parents=True, exist_ok=True)
         _warm(recipe, spec, task, cached)
-    temporary = folder.start_path.with_name(".start.tmp")
-    shutil.copyfile(cached, temporary)
-    temporary.replace(folder.start_path)
-    return folder.start_path
+    with new_file(path) as temporary:
+        shutil.copyfile(cached, temporary)
+    if not _sound(path, expected):
+        raise RunError(
+            f"{path} was missing or damaged, and warming the policy up again gave other values, as another "
+            "version of torch does. Restore that file from a copy, or start a new run."
+        )
+    return path
+
+
+def _sound(path: Path, expected: str | None) -> bool:
+    """Whether the file is the expected one, or where nothing is known of it, can be read."""
+    if not path.is_file():
+        return False
+    if expected is not None:
+        return sha256(path) == expected
+    try:
+        load_file(path)
+    except (OSError, SafetensorError):
+        return False
+    return True
 
 
 def _key(recipe: Recipe, spec: TinyPolicy) -> str:
@@ -60,6 +85,6 @@ def _warm(recipe: Recipe, spec: TinyPolicy, task: Task, path: Path) -> None:
     policy = tiny_policy(spec, CHARSET, recipe.seed)
     levels = list(problems_by_level(task.problems("train"), "level").values())
     warm_up(policy, levels, spec.warmup, recipe.seed)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    save_file({n: t.clone() for n, t in policy.parameters.views(policy.parameters.master).items()}, temporary)
-    temporary.replace(path)
+    views = policy.parameters.views(policy.parameters.master)
+    with new_file(path) as temporary:
+        save_file({n: t.clone() for n, t in views.items()}, temporary)
