@@ -16,6 +16,7 @@ from hanse.cli.guard import guarded
 from hanse.cli.init import init
 from hanse.cli.report import report
 from hanse.cli.resume import resume
+from hanse.cli.study import study
 from hanse.cli.train import train
 
 app = typer.Typer(
@@ -30,6 +31,7 @@ app = typer.Typer(
 VERBS: dict[str, Callable[..., None]] = {
     "train": train,
     "resume": resume,
+    "study": study,
     "check": check,
     "eval": evaluate,
     "report": report,
