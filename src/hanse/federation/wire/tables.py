@@ -1,0 +1,100 @@
+"""Distributions that both ends build alike, and their transport.
+
+A table gives each symbol a byte: 0 where it is absent, else 1 + round(4 log2(1 / frequency)). The rounding
+costs less than 0.002 bit a symbol. Probabilities come from exact constants, products and powers of two only, so that
+both ends get the same ones on every machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import constriction
+import numpy as np
+from numpy.typing import NDArray
+
+from hanse.federation.wire.classes import lower_bounds
+from hanse.federation.wire.frame import WireError
+from hanse.federation.wire.reading import Reader, varint
+
+Table = NDArray[np.uint8]
+Counts = NDArray[np.int64]
+Probabilities = NDArray[np.float32]
+
+_QUARTERS = np.array([1.0, 0.8408964152537145, 0.7071067811865476, 0.5946035575013605])
+_ABSENT_BITS = 24.0
+
+
+def table_of(counts: Counts) -> Table:
+    """The table of observed counts, shape (symbols,)."""
+    with np.errstate(divide="ignore"):
+        bits = np.log2(counts.sum() / counts)
+    return np.where(counts > 0, 1 + np.rint(4 * np.minimum(bits, 60)), 0).astype(np.uint8)
+
+
+def probabilities_of(table: Table) -> Probabilities:
+    """Unnormalised probabilities of a table, shape (symbols,)."""
+    quarters = table.astype(np.int64) - 1
+    values = np.ldexp(_QUARTERS[quarters & 3], -(quarters >> 2))
+    return np.where(table > 0, values, 0).astype(np.float32)
+
+
+def geometric(changed: int, size: int, symbols: int) -> Probabilities:
+    """Class probabilities of the gap between changed entries where `changed` of `size` are, shape (symbols,).
+
+    By repeated squaring: a library's power function may differ between machines.
+    """
+    bounds = lower_bounds(symbols)
+    survival, power = np.ones(symbols + 1), 1 - changed / size
+    for place in range(int(bounds[-1]).bit_length()):
+        survival = np.where(bounds >> place & 1, survival * power, survival)
+        power *= power
+    return (survival[:-1] - survival[1:]).astype(np.float32)
+
+
+def cost(counts: Counts, probabilities: Probabilities) -> float:
+    """Bits that the counted symbols take under (unnormalised) probabilities."""
+    seen = counts > 0
+    values = probabilities[seen] / probabilities.sum()
+    with np.errstate(divide="ignore"):
+        return float(counts[seen] @ np.minimum(-np.log2(values), _ABSENT_BITS))
+
+
+def model_of(probabilities: Probabilities) -> Any:
+    """The entropy coder's model; symbols of probability zero keep a tiny share."""
+    return constriction.stream.model.Categorical(probabilities, perfect=False)
+
+
+def write_table(table: Table) -> bytes:
+    """A table's bytes up to its last present symbol."""
+    present = np.flatnonzero(table)
+    length = int(present[-1]) + 1
+    return varint(length) + table[:length].tobytes()
+
+
+def read_table(reader: Reader, symbols: int) -> Table:
+    """A table of shape (symbols,). Raises WireError for a longer one, or one without a symbol."""
+    length = reader.varint(symbols)
+    table = np.zeros(symbols, dtype=np.uint8)
+    table[:length] = np.frombuffer(reader.take(length), dtype=np.uint8)
+    if not table.any():
+        raise WireError("a table without a symbol")
+    return table
+
+
+@dataclass
+class Tables:
+    """The latest table for each bucket: later tensors may use them again."""
+
+    gaps: dict[int, Table] = field(default_factory=dict)
+    steps: dict[int, Table] = field(default_factory=dict)
+
+    def copy(self) -> Tables:
+        """The same tables; those that join one don't join the other."""
+        return Tables(dict(self.gaps), dict(self.steps))
+
+
+def first_steps(symbols: int) -> Table:
+    """What stands for the steps before a table was sent, halving with every power of two."""
+    return (1 + 4 * np.minimum(np.arange(symbols) // 2, 40)).astype(np.uint8)
