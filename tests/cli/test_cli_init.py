@@ -147,6 +147,10 @@ def test_owner_candidates_are_ranked() -> None:
         ('{"a": 1}\n{"a": \n', "line 2 is not JSON (Expecting value, column 6)"),
         ("[1]\n", "line 1 is a JSON list, not an object"),
         (
+            '{"question": "x", "answer": "\\udc00"}\n',
+            "line 1, column 'answer' holds half of a surrogate",
+        ),
+        (
             '{"question": "x"}\n',
             "no column looks like the answer; there are: question. Say which one it is: --answer",
         ),

@@ -245,3 +245,22 @@ class TestRefusals:
     def test_empty_held_out_file(self, tmp_path):
         path, empty = write(tmp_path / "a.jsonl", numbered(9)), write(tmp_path / "e.jsonl", [])
         assert refusal(FileTask(type="jsonl", path=path, held_out_path=empty)).field == "task.held_out_path"
+
+
+def test_half_of_a_surrogate_pair_is_refused_by_line_and_column(tmp_path):
+    rows = numbered(30)
+    rows[6]["answer"] = "\ud800"
+    error = refusal(FileTask(type="jsonl", path=write(tmp_path / "a.jsonl", rows)))
+    assert error.field == "task.path"
+    assert f"{tmp_path / 'a.jsonl'}, line 7, column 'answer'" in error.problem
+    assert str(error).isascii()
+    rows[6] |= {"answer": "6", "\udfff": [1]}
+    error = refusal(FileTask(type="jsonl", path=write(tmp_path / "a.jsonl", rows)))
+    assert "line 7, column '\\udfff'" in error.problem
+
+
+def test_escaped_characters_of_two_halves_are_fine(tmp_path):
+    rows = [*numbered(100), {"prompt": "\U0001f600?", "answer": "é"}]
+    path = write(tmp_path / "a.jsonl", rows)
+    assert "\\ud83d\\ude00" in (tmp_path / "a.jsonl").read_text()
+    assert "\U0001f600?" in by_prompt(build_task(FileTask(type="jsonl", path=path)))

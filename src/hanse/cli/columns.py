@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hanse.errors import RecipeError
+from hanse.tasks.files import refuse_surrogates
 
 Row = Mapping[str, Any]
 
@@ -63,6 +64,7 @@ def _row(path: Path, number: int, line: str) -> Row:
     if not isinstance(row, dict):
         problem = f"line {number} is a JSON {type(row).__name__}, not an object."
         raise RecipeError(str(path), problem, 'Give one JSON object a line, as {"question": …}.')
+    refuse_surrogates(line, row, f"line {number}", str(path))
     return row
 
 

@@ -63,7 +63,21 @@ def _json_row(line: str, where: str, field: str) -> Row:
     if not isinstance(row, dict):
         problem = f"{where} holds a JSON {type(row).__name__}, not an object."
         raise RecipeError(field, problem, 'Each line is an object such as {"prompt": …, "answer": …}.')
+    refuse_surrogates(line, row, where, field)
     return row
+
+
+def refuse_surrogates(line: str, row: Row, where: str, field: str) -> None:
+    """Raises RecipeError where `row`, parsed from `line`, holds half of a surrogate pair."""
+    if "\\u" not in line:  # only an escape can bring one in
+        return
+    for column, value in row.items():
+        try:
+            json.dumps([column, value], ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            problem = f"{where}, column {column!a} holds half of a surrogate pair, which is no character."
+            remedy = r'Write the character itself or both halves, as in "\ud83d\ude00".'
+            raise RecipeError(field, problem, remedy) from None
 
 
 def _parquet(file: Path, field: str) -> Iterator[tuple[str, Row]]:
