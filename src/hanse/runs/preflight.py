@@ -22,20 +22,35 @@ def preflight(recipe: Recipe, policy: Policy, task: Task, parts: Sequence[Client
     training = [p for part in parts for p in part.problems]
     if limit is not None:
         training = [p for p in training if len(policy.encode(p.prompt)) <= limit]
-    _check_context(recipe, policy, [*training, *held_out, *task.problems("validation")])
+    evaluated = [*held_out, *task.problems("validation")]
+    _check_context(recipe, policy, _lengths(policy, training), _lengths(policy, evaluated))
 
 
-def _check_context(recipe: Recipe, policy: Policy, problems: Sequence[Problem]) -> None:
-    room = policy.context - recipe.grpo.max_new_tokens
-    lengths = [len(policy.encode(problem.prompt)) for problem in problems]
-    longest = max(lengths)
+def _lengths(policy: Policy, problems: Sequence[Problem]) -> list[int]:
+    return [len(policy.encode(problem.prompt)) for problem in problems]
+
+
+def _check_context(recipe: Recipe, policy: Policy, training: list[int], evaluated: list[int]) -> None:
+    """Raises RecipeError for prompts of these lengths that leave no room; only training ones are left out."""
+    new, room = recipe.grpo.max_new_tokens, policy.context - recipe.grpo.max_new_tokens
+    longest = max([*training, *evaluated])
     if longest <= room:
         return
+    of_training = max(evaluated) <= room
+    lengths, kind = (training, "training") if of_training else (evaluated, "held-out and validation")
+    remedies = ["shorten the prompts"]
+    if longest < policy.context:
+        remedies.insert(0, f"lower grpo.max_new_tokens to {policy.context - longest}")
+    if recipe.policy.type == "tiny":
+        remedies.insert(0, f"raise policy.context to {longest + new}")
+    if of_training and room > 0:
+        remedies.insert(0, f"set grpo.max_prompt_tokens = {room}, which leaves out such training prompts")
+    if not of_training:
+        remedies[-1] += " or remove those problems: grpo.max_prompt_tokens leaves out training prompts only"
     over = sum(length > room for length in lengths)
     raise RecipeError(
-        "grpo.max_new_tokens",
-        f"{over} of {len(lengths)} prompts do not fit: the longest has {longest} tokens, and with "
-        f"{recipe.grpo.max_new_tokens} new ones that is more than the model's context of {policy.context}.",
-        f"Set grpo.max_prompt_tokens (such training prompts are left out), lower grpo.max_new_tokens to "
-        f"{max(1, policy.context - longest)}, or shorten the prompts.",
+        "grpo.max_prompt_tokens" if of_training and room > 0 else "grpo.max_new_tokens",
+        f"{over} of {len(lengths)} {kind} prompts do not fit: the longest has {max(lengths)} tokens, with "
+        f"{new} new ones more than the model's context of {policy.context}.",
+        f"Either {', or '.join(remedies)}.",
     )
