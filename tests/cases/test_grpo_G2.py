@@ -16,7 +16,7 @@ from hanse.tasks.scoring.scores import combine
 class Cancelling:
     """Two functions whose values differ within groups, and whose sum does not."""
 
-    def score(self, problems_N, completions_N, completion_ids_N=None):
+    def score(self, problems_N, completions_N, completion_ids_N=None, *, group_size=None):
         up = [float(i % 2) for i in range(len(problems_N))]
         return combine(("up", "down"), [1, 1], [Outcome(up), Outcome([1 - v for v in up])], len(up))
 

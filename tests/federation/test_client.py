@@ -25,7 +25,7 @@ PROBLEMS = [Problem(f"p{i}", f"{i:03d}+001=", "1") for i in range(7)]
 class Ones:
     """Rewards the share of ones in a completion: variance from the first step on."""
 
-    def score(self, problems_N, completions_N, completion_ids_N=None):
+    def score(self, problems_N, completions_N, completion_ids_N=None, *, group_size=None):
         values = np.array([text.count("1") / max(1, len(text)) for text in completions_N])
         return Scores(("ones",), values, values[None])
 

@@ -154,3 +154,16 @@ def test_the_same_step_twice_gives_the_same_bits():
     run(spec_of(), by_tokens, first)
     run(spec_of(), by_tokens, second)
     assert torch.equal(first.parameters.master, second.parameters.master)
+
+
+def test_groups_are_scored_as_groups_also_where_neighbours_have_the_same_problem(policy):
+    sizes = []
+
+    class Watching(FixedScoring):
+        def score(self, *arguments, group_size=None):
+            sizes.append(group_size)
+            return super().score(*arguments)
+
+    groups = sample_groups(policy, ("1+2=", "1+2="), G=3)
+    score_groups(groups, Sampler(policy, Sampling(5)), Watching(lambda problem, ids: float(len(ids))))
+    assert sizes == [3]

@@ -139,7 +139,12 @@ class FixedScoring:
         self.function, self.calls = function, 0
 
     def score(
-        self, problems_N: Any, completions_N: Any, completion_ids_N: Sequence[list[int]] | None = None
+        self,
+        problems_N: Any,
+        completions_N: Any,
+        completion_ids_N: Sequence[list[int]] | None = None,
+        *,
+        group_size: int | None = None,
     ) -> Scores:
         assert completion_ids_N is not None
         self.calls += 1

@@ -88,7 +88,7 @@ def evaluate_level(
     ids = [row for group in groups for row in group.token_ids_G()]
     texts = policy.decode(ids)
     repeated = [problem for problem in problems for _ in range(samples)]
-    scores = scorer.score(repeated, texts, ids)
+    scores = scorer.score(repeated, texts, ids, group_size=samples)
     marks = np.where(np.isnan(scores.totals_N), np.nan, scores.values_FN[0])
     known = marks[~np.isnan(marks)]
     best = np.nan_to_num(marks.reshape(len(problems), samples), nan=0.0).max(1)

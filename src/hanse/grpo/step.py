@@ -31,6 +31,8 @@ class Scoring(Protocol):
         problems_N: Sequence[Problem],
         completions_N: Sequence[str],
         completion_ids_N: Sequence[list[int]] | None = None,
+        *,
+        group_size: int | None = None,
     ) -> Scores: ...
 
 
@@ -127,10 +129,10 @@ class _Gathered:
 
 
 def score_groups(groups: Sequence[Group], sampler: Sampler, scorer: Scoring) -> Scores:
-    """Score all completions of `groups` and write their rewards into them."""
+    """Score all completions of `groups`, which are of one size, and write their rewards into them."""
     ids = [row for g in groups for row in g.token_ids_G()]
     problems = [g.problem for g in groups for _ in range(g.size)]
-    scores = scorer.score(problems, sampler.policy.decode(ids), ids)
+    scores = scorer.score(problems, sampler.policy.decode(ids), ids, group_size=groups[0].size)
     rewards = torch.from_numpy(scores.totals_N.copy())
     start = 0
     for g in groups:

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,13 @@ def test_groups_are_runs_of_one_problem():
     problems = [Problem(name, "q") for name in "aabcca"]
     assert groups_of(problems) == ranges((0, 2), (2, 3), (3, 5), (5, 6))
     assert groups_of([]) == []
+
+
+def test_two_groups_of_one_problem_that_are_neighbours_stay_two():
+    problems = [Problem(name, "q") for name in "aaaabb"]
+    assert groups_of(problems, 2) == ranges((0, 2), (2, 4), (4, 6))
+    with pytest.raises(ValueError, match="6 completions are not in groups of 4"):
+        groups_of(problems, 4)
 
 
 def test_cuts_by_hand():

@@ -115,6 +115,14 @@ def test_group_mates_are_in_one_call(score):
     assert set(score(reward("group_mean"), completions).totals_N) == {2.0}
 
 
+def test_neighbouring_groups_of_one_problem_are_not_one_group():
+    problems = [Problem("a", "q", "x")] * 40
+    with Scorer([reward("rows_of_a_call")], ScoringSpec(processes=1)) as scorer:
+        assert set(scorer.score(problems, ["x"] * 40, group_size=20).totals_N) == {20.0}
+        with pytest.raises(ValueError, match="groups of 16"):
+            scorer.score(problems, ["x"] * 40, group_size=16)
+
+
 def test_results_do_not_depend_on_the_number_of_workers(score):
     completions = [f"completion {i}" for i in range(200)]
     one, three = (score(reward("draws"), completions, processes=n) for n in (1, 3))

@@ -34,8 +34,15 @@ def make_batch(
     return Batch(prompts, completions, None if ids_N is None else list(ids_N), columns)
 
 
-def groups_of(problems_N: Sequence[Problem]) -> list[range]:
-    """Runs of neighbouring rows with the same problem."""
+def groups_of(problems_N: Sequence[Problem], group_size: int | None = None) -> list[range]:
+    """Groups of `group_size` rows; where none is given, runs of neighbouring rows with the same problem.
+
+    Raises ValueError where the rows are no whole number of groups.
+    """
+    if group_size is not None:
+        if len(problems_N) % group_size:
+            raise ValueError(f"{len(problems_N)} completions are not in groups of {group_size}")
+        return [range(i, i + group_size) for i in range(0, len(problems_N), group_size)]
     groups, start = [], 0
     for _, run in groupby(problems_N, key=lambda problem: problem.id):
         stop = start + sum(1 for _ in run)

@@ -96,19 +96,23 @@ class Scorer:
         problems_N: Sequence[Problem],
         completions_N: Sequence[str],
         completion_ids_N: Sequence[list[int]] | None = None,
+        *,
+        group_size: int | None = None,
     ) -> Scores:
-        """Rewards of N completions, one problem each; groups are neighbours.
+        """Rewards of N completions, one problem each, in groups of `group_size` neighbours.
+
+        Without a size, neighbours with the same problem are one group, also where two were meant.
 
         Never fails because of what a function does: see `Scores` for what stays unscored. Takes at most
         `budget_s`, and what the first start and built-ins in process need. Raises ValueError for lists of
-        different length.
+        different length, or of another length than whole groups.
         """
         self.start()
         until = time.monotonic() + self._spec.budget_s
         batch = make_batch(problems_N, completions_N, completion_ids_N)
         outcomes = [Outcome([None] * len(batch)) for _ in self._names_F]
         if len(batch):
-            groups = groups_of(problems_N)
+            groups = groups_of(problems_N, group_size)
             self._in_process(batch, groups, outcomes, until)
             if self._pool is not None:
                 self._in_children(self._pool, batch, groups, outcomes, until)
