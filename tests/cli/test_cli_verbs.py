@@ -21,6 +21,7 @@ from hanse import errors
 from hanse.cli import app
 from hanse.recipe.load import dump_recipe, load_recipe
 from hanse.recipe.model import Recipe
+from hanse.runs.environment import environment
 
 SUMMARY = {
     "rounds": 12,
@@ -287,6 +288,7 @@ def test_env() -> None:
     rows = dict(re.split(r"  +", line, maxsplit=1) for line in output.splitlines())
     assert rows["hanse"] == hanse.__version__
     assert {"python", "platform", "torch", "cores", "torch threads", "own namespaces"} <= set(rows)
+    assert environment().keys() <= rows.keys()
 
 
 def test_exit_codes_are_documented() -> None:

