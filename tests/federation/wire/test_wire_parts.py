@@ -56,13 +56,13 @@ def test_classes_by_hand(value, expected):
 
 
 @given(st.lists(st.integers(0, 1 << 33), min_size=1, max_size=50))
-def test_classes_and_planes_give_numbers_back(values):
+def test_classes_and_raw_bits_give_numbers_back(values):
     numbers = np.array(values)
     kinds, extra = classes.split(numbers)
-    packed = classes.pack_planes(numbers, extra)
+    packed = classes.pack_raw(numbers, extra)
     assert (classes.extra_bits(kinds) == extra).all()
     reader = Reader(memoryview(packed))
-    assert classes.join(kinds, classes.unpack_planes(reader, extra)).tolist() == values
+    assert classes.join(kinds, classes.unpack_raw(reader, extra)).tolist() == values
     reader.finish()
     assert kinds.max() < classes.class_count(max(values) + 1)
 

@@ -1,10 +1,13 @@
 """Numbers as a class and a few raw bits, as in HDR histograms: eight classes per power of two.
 
 Numbers below 16 are a class each. Above, the class gives the leading four bits; the others, close to
-uniform, are stored as they are, one plane of bits for each place.
+uniform, are stored as they are, those of the same number together.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +27,7 @@ def class_count(bound: int) -> int:
 
 
 def split(values: Ints) -> tuple[Ints, Ints]:
-    """(classes, number of raw bits) of numbers in [0, 2^52), shape kept."""
+    """(classes, number of raw bits) of numbers in [0, 2^34), shape kept."""
     exponents = np.frexp(values.astype(np.float64))[1].astype(np.int64)
     extra = np.maximum(exponents - 1 - _SUB, 0)
     return (extra << _SUB) + (values >> extra), extra
@@ -32,37 +35,60 @@ def split(values: Ints) -> tuple[Ints, Ints]:
 
 def extra_bits(classes: Ints) -> Ints:
     """Number of raw bits that go with each class, shape kept."""
-    extra: Ints = np.maximum((classes >> _SUB) - 1, 0)
-    return extra
+    return _EXTRA[classes]
 
 
 def lower_bounds(count: int) -> Ints:
     """The smallest number of each of the first `count` + 1 classes."""
-    return join(np.arange(count + 1), np.zeros(count + 1, dtype=np.int64))
+    return _LOWEST[: count + 1]
 
 
 def join(classes: Ints, raw: Ints) -> Ints:
     """Numbers from classes and raw bits, the inverse of `split`."""
-    extra = extra_bits(classes)
-    return ((classes - (extra << _SUB)) << extra) + raw
+    lowest: Ints = _LOWEST[classes]
+    return lowest + raw
 
 
-def pack_planes(values: Ints, extra: Ints) -> bytes:
-    """The lowest `extra` bits of each value, by place: first everyone's last bit."""
-    planes, rest, count = [], values[extra > 0], extra[extra > 0]
-    while len(rest):
-        planes.append(np.packbits((rest & 1).astype(np.bool_)).tobytes())
-        rest, count = rest[count > 1] >> 1, count[count > 1] - 1
-    return b"".join(planes)
+def pack_raw(values: Ints, extra: Ints) -> bytes:
+    """The lowest `extra` bits of each value: for each width whole bytes from the lowest, then the bits left."""
+    order, widths = _by_width(extra)
+    values, parts = values[order], []
+    for width, part in widths:
+        for place in range(0, width & -8, 8):
+            parts.append((values[part] >> place).astype(np.uint8).tobytes())
+        if width & 7:
+            bits = np.unpackbits((values[part] >> (width & -8)).astype(np.uint8)[:, None], axis=1)
+            parts.append(np.packbits(bits[:, 8 - (width & 7) :]).tobytes())
+    return b"".join(parts)
 
 
-def unpack_planes(reader: Reader, extra: Ints) -> Ints:
-    """The raw bits that `pack_planes` wrote, shape kept. Raises WireError where bytes are missing."""
-    raw = np.zeros(len(extra), dtype=np.int64)
-    place, members = 0, np.flatnonzero(extra > 0)
-    while len(members):
-        plane = np.frombuffer(reader.take((len(members) + 7) // 8), dtype=np.uint8)
-        raw[members] |= np.unpackbits(plane, count=len(members)).astype(np.int64) << place
-        place += 1
-        members = members[extra[members] > place]
+def unpack_raw(reader: Reader, extra: Ints) -> Ints:
+    """The raw bits that `pack_raw` wrote, shape kept. Raises WireError where bytes are missing."""
+    order, widths = _by_width(extra)
+    values = np.zeros(len(extra), dtype=np.int64)
+    for width, part in widths:
+        count, rest = part.stop - part.start, width & 7
+        for place in range(0, width & -8, 8):
+            values[part] |= np.frombuffer(reader.take(count), dtype=np.uint8).astype(np.int64) << place
+        if rest:
+            packed = np.frombuffer(reader.take((count * rest + 7) // 8), dtype=np.uint8)
+            bits = np.zeros((count, 8), dtype=np.uint8)
+            bits[:, 8 - rest :] = np.unpackbits(packed, count=count * rest).reshape(count, rest)
+            values[part] |= np.packbits(bits).astype(np.int64) << (width & -8)
+    raw = np.empty_like(values)
+    raw[order] = values
     return raw
+
+
+def _by_width(extra: Ints) -> tuple[NDArray[np.intp], Iterator[tuple[int, slice]]]:
+    """The order of rising widths, and each width from 1 with where its values lie in that order."""
+    keys = extra.astype(np.uint8)
+    order = np.argsort(keys, kind="stable")
+    widths = range(1, int(keys.max(initial=0)) + 1)
+    ends = np.searchsorted(keys, np.arange(len(widths) + 1), side="right", sorter=order).tolist()
+    return order, ((width, slice(ends[width - 1], ends[width])) for width in widths)
+
+
+_CLASSES: Final = class_count(1 << 34)
+_EXTRA: Final[Ints] = np.maximum((np.arange(_CLASSES + 1) >> _SUB) - 1, 0)
+_LOWEST: Final[Ints] = (np.arange(_CLASSES + 1) - (_EXTRA << _SUB)) << _EXTRA

@@ -77,7 +77,7 @@ def encode_sparse(
     words = coder.get_compressed().astype("<u4")
     raw = np.concatenate([entries.gaps[planes], entries.sizes])
     extra = np.concatenate([entries.gap_extra[planes], entries.step_extra])
-    return b"".join([varint(len(words)), *described]), words.tobytes() + classes.pack_planes(raw, extra)
+    return b"".join([varint(len(words)), *described]), words.tobytes() + classes.pack_raw(raw, extra)
 
 
 def _entries(
@@ -196,7 +196,7 @@ def _rebuild(
     step_symbols: Ints,
 ) -> Bits:
     classes_of_all = np.concatenate([gap_classes, step_symbols >> 1])
-    values = classes.join(classes_of_all, classes.unpack_planes(body, classes.extra_bits(classes_of_all)))
+    values = classes.join(classes_of_all, classes.unpack_raw(body, classes.extra_bits(classes_of_all)))
     gaps, sizes = values[: len(gap_classes)], values[len(gap_classes) :] + 1
     places, used = [], 0
     for bucket, count in filled:
