@@ -203,3 +203,33 @@ def test_the_policy_is_left_in_evaluation_mode_without_gradients():
     sample_groups(policy)
     assert not policy.model.training
     assert all(p.grad is None for p in policy.model.parameters())
+
+
+@pytest.mark.parametrize("error", [RuntimeError, torch.OutOfMemoryError])
+@pytest.mark.parametrize("fitting", [1, 2, 3])
+def test_out_of_memory_halves_the_groups_decoded_at_once(policy: Policy, monkeypatch, error, fitting: int):
+    expected = Sampler(policy, Sampling(T)).sample(problems_of(), 3, [7, 8, 9, 10])
+    sampler, seen, whole = Sampler(policy, Sampling(T)), [], Sampler._sample_batch
+
+    def limited(self, problems, G, seeds):
+        seen.append(len(problems))
+        if len(problems) > fitting:
+            raise error("[enforce fail] can't allocate memory: you tried to allocate 1 bytes")
+        return whole(self, problems, G, seeds)
+
+    monkeypatch.setattr(Sampler, "_sample_batch", limited)
+    for _ in range(2):  # the smaller batch stays
+        for group, wanted in zip(sampler.sample(problems_of(), 3, [7, 8, 9, 10]), expected, strict=True):
+            assert group.token_ids_G() == wanted.token_ids_G()
+    assert sampler.halvings == len([n for n in seen if n > fitting]) == (2 if fitting == 1 else 1)
+
+
+def test_out_of_memory_with_one_group_and_other_errors_are_raised(policy: Policy, monkeypatch):
+    for problems, message in ((1, "can't allocate memory"), (4, "shapes differ")):
+
+        def fail(self, *arguments, message=message):
+            raise RuntimeError(message)
+
+        monkeypatch.setattr(Sampler, "_sample_batch", fail)
+        with pytest.raises(RuntimeError, match=message):
+            Sampler(policy, Sampling(T)).sample(problems_of()[:problems], 3, [7, 8, 9, 10][:problems])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -24,6 +24,7 @@ from hanse.grpo.objectives import OBJECTIVES, Clipping, LossInputs, Totals, kl_d
 from hanse.grpo.objectives.base import MAX_LOG_RATIO
 from hanse.grpo.optimiser import Moments, Optimiser, learning_rate
 from hanse.policy.logprobs import completion_logprobs
+from hanse.policy.memory import is_out_of_memory
 from hanse.policy.policy import Policy
 from hanse.policy.rollout import Group
 from hanse.recipe.model import GrpoSpec
@@ -166,8 +167,8 @@ class Learner:
             rollouts = self._micro_batch(group_size, width)
             try:
                 return work(rollouts)
-            except (torch.OutOfMemoryError, RuntimeError) as error:
-                if rollouts == 1 or not _is_out_of_memory(error):
+            except RuntimeError as error:
+                if rollouts == 1 or not is_out_of_memory(error):
                     raise
             self.state.micro_batch = fitting_micro_batch(rollouts // 2, group_size)
             self.state.counters["oom_halvings"] += 1
@@ -247,7 +248,3 @@ class _Accumulator:
 
     def means(self) -> dict[str, float]:
         return {name: total / max(1, self._counts[name]) for name, total in self._sums.items()}
-
-
-def _is_out_of_memory(error: Any) -> bool:
-    return isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)

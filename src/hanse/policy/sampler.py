@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from transformers.cache_utils import DynamicCache
 
 from hanse.policy.cache import buffered_cache, keep_rows, pad_prompts, unpack_rows
 from hanse.policy.functional_llama import decoding_mask, is_plain, logits_of
+from hanse.policy.memory import is_out_of_memory
 from hanse.policy.policy import Policy
 from hanse.policy.rollout import Group
 from hanse.randomness import gumbel_noise, stream_keys
@@ -63,19 +64,28 @@ class Sampler:
 
     def __init__(self, policy: Policy, sampling: Sampling) -> None:
         self.policy, self.sampling = policy, sampling
+        self.halvings = 0
 
     @torch.no_grad()
     def sample(self, problems_P: Sequence[Problem], group_size: int, seeds_P: Sequence[int]) -> list[Group]:
         """`group_size` completions of each problem.
 
-        Each rollout draws from the stream (its problem's seed, its slot), whatever its batch-mates.
+        Each rollout draws from the stream (its problem's seed, its slot), whatever its batch-mates. Where
+        memory runs out, fewer groups are decoded at once from then on; `halvings` counts that.
         """
         self.policy.model.eval()
-        per_batch = max(1, self.sampling.rows // group_size)
         groups: list[Group] = []
-        for start in range(0, len(problems_P), per_batch):
-            chunk = slice(start, start + per_batch)
-            groups += self._sample_batch(problems_P[chunk], group_size, seeds_P[chunk])
+        while len(groups) < len(problems_P):
+            count = min(max(1, self.sampling.rows // group_size), len(problems_P) - len(groups))
+            chunk = slice(len(groups), len(groups) + count)
+            try:
+                groups += self._sample_batch(problems_P[chunk], group_size, seeds_P[chunk])
+                continue
+            except RuntimeError as error:
+                if count == 1 or not is_out_of_memory(error):
+                    raise
+            self.sampling = replace(self.sampling, rows=count // 2 * group_size)
+            self.halvings += 1
         return groups
 
     def _sample_batch(self, problems_P: Sequence[Problem], G: int, seeds_P: Sequence[int]) -> list[Group]:
