@@ -50,3 +50,16 @@ def test_the_count_survives_a_checkpoint():
         health.observe("a", CUT)
     restored = Health.from_state(GrpoSpec(degenerate_patience=3), health.to_state())
     assert len(restored.observe("a", CUT)) == 1
+
+
+def test_messages_of_reward_functions_are_told_once_and_bounded():
+    health = Health(GrpoSpec())
+    (first,) = health.count_errors("a", {"f: exception: ValueError: x": 3})
+    assert first == "client a: a reward function failed on 3 completions: f: exception: ValueError: x"
+    assert health.count_errors("b", {"f: exception: ValueError: x": 1}) == []
+    more = [m for i in range(50) for m in health.count_errors("a", {f"f: exception: {i}": 1})]
+    assert len(more) == 20 and more[-1].endswith(": other messages")
+    restored = Health.from_state(GrpoSpec(), health.to_state())
+    assert restored.count_errors("a", {"f: exception: 7": 1, "new": 1}) == []
+    assert restored.errors["f: exception: ValueError: x"] == 4
+    assert sum(restored.errors.values()) == 56

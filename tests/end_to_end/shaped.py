@@ -11,3 +11,10 @@ def share(text, right):
 
 def broken(completions, **columns):
     raise ValueError("the rubric is missing")
+
+
+def picky(completions, answer, **columns):
+    for text in completions:
+        if len(text) % 2:
+            raise ValueError(f"cannot read {len(text)} characters")
+    return digits(completions, answer)

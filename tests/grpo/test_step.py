@@ -167,3 +167,17 @@ def test_groups_are_scored_as_groups_also_where_neighbours_have_the_same_problem
     groups = sample_groups(policy, ("1+2=", "1+2="), G=3)
     score_groups(groups, Sampler(policy, Sampling(5)), Watching(lambda problem, ids: float(len(ids))))
     assert sizes == [3]
+
+
+def test_halved_sampling_batches_are_counted(policy, monkeypatch):
+    learner = Learner(policy, spec_of(), 10)
+    sampler, whole = Sampler(policy, Sampling(5)), Sampler._sample_batch
+
+    def limited(self, problems, G, seeds):
+        if len(problems) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return whole(self, problems, G, seeds)
+
+    monkeypatch.setattr(Sampler, "_sample_batch", limited)
+    grpo_step(Draw(), sampler, FixedScoring(lambda problem, ids: float(len(ids))), learner)
+    assert learner.state.counters["oom_halvings"] == sampler.halvings > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -23,6 +24,9 @@ Draw = Callable[[int], tuple[Sequence[Problem], Sequence[int]]]
 """n -> n problems and the seed of each one's random stream."""
 
 
+ERRORS = "errors/"
+
+
 class Scoring(Protocol):
     """Anything that scores completions, the sandboxed `Scorer` above all."""
 
@@ -38,7 +42,10 @@ class Scoring(Protocol):
 
 @dataclass(frozen=True)
 class StepResult:
-    """The groups that were trained on, with rewards and advantages, and the step's metrics."""
+    """The groups that were trained on, with rewards and advantages, and the step's metrics.
+
+    Metrics under `ERRORS` carry a message of a reward function in their name and count its completions.
+    """
 
     groups: list[Group]
     metrics: dict[str, float]
@@ -61,7 +68,10 @@ def grpo_step(draw: Draw, sampler: Sampler, scorer: Scoring, learner: Learner) -
     """Run one step and update the learner's policy in place."""
     spec, watch = learner.spec, Stopwatch()
     gathered = _Gathered()
+    halvings = sampler.halvings
     groups = gathered.fill(draw, sampler, scorer, spec, watch)
+    if sampler.halvings > halvings:
+        learner.state.counters["oom_halvings"] += sampler.halvings - halvings
     charged = charged_rewards(groups, learner) if spec.objective == "rloo" and spec.beta > 0 else None
     assign_advantages(groups, spec, charged)
     metrics = rollout_metrics(groups) | gathered.metrics()
@@ -79,7 +89,8 @@ class _Gathered:
     def __init__(self) -> None:
         self.tokens = 0
         self.resampled = 0
-        self.failures: dict[str, int] = {}
+        self.failures: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
         self.values: dict[str, list[float]] = {}
 
     def fill(
@@ -110,8 +121,8 @@ class _Gathered:
     def _score(self, groups: list[Group], sampler: Sampler, scorer: Scoring) -> None:
         scores = score_groups(groups, sampler, scorer)
         self.tokens += int(torch.cat([g.lengths_G for g in groups]).sum())
-        for reason, count in scores.failures.items():
-            self.failures[reason] = self.failures.get(reason, 0) + count
+        self.failures.update(scores.failures)
+        self.errors.update(scores.errors)
         for name, values in zip(scores.names_F, scores.values_FN, strict=True):
             self.values.setdefault(name, []).extend(values.tolist())
 
@@ -124,6 +135,7 @@ class _Gathered:
                 means[f"rewards/{name}/mean"] = float(known.mean())
                 means[f"rewards/{name}/std"] = float(known.std()) if known.numel() > 1 else 0.0
         means |= {f"unscored/{reason}": count for reason, count in self.failures.items()}
+        means |= {ERRORS + message: count for message, count in self.errors.items()}
         means["unscored"] = sum(self.failures.values())
         return means
 

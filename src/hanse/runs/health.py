@@ -8,8 +8,11 @@ from typing import Any
 
 from hanse.errors import HanseError
 from hanse.recipe.model import GrpoSpec
+from hanse.runs.report.formats import plural
 
 _MOSTLY = 0.95
+_MOST_TEXTS = 20
+OTHER_ERRORS = "other messages"
 
 
 class DegenerateError(HanseError):
@@ -20,12 +23,16 @@ class DegenerateError(HanseError):
 
 @dataclass
 class Health:
-    """Counts, per client, the steps in a row without signal; speaks once about each trouble."""
+    """Counts, per client, the steps in a row without signal; speaks once about each trouble.
+
+    `errors` counts the completions on which a reward function failed, by its message.
+    """
 
     spec: GrpoSpec
     without_signal: dict[str, int] = field(default_factory=dict)
     truncated: dict[str, int] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
+    errors: dict[str, int] = field(default_factory=dict)
 
     def observe(self, client: str, row: Mapping[str, Any]) -> list[str]:
         """New warnings after one step. Raises DegenerateError where `on_degenerate = "fail"`."""
@@ -42,6 +49,19 @@ class Health:
         self.said += new
         if new and flat and self.spec.on_degenerate == "fail":
             raise DegenerateError(new[0])
+        return new
+
+    def count_errors(self, client: str, errors: Mapping[str, int]) -> list[str]:
+        """Warnings about messages of reward functions that are new in this run, up to a bound."""
+        new = []
+        for message, count in errors.items():
+            known = message in self.errors or len(self.errors) < _MOST_TEXTS
+            name = message if known else OTHER_ERRORS
+            if name not in self.errors:
+                new.append(
+                    f"client {client}: a reward function failed on {plural(count, 'completion')}: {name}"
+                )
+            self.errors[name] = self.errors.get(name, 0) + count
         return new
 
     def _no_signal(self, client: str, row: Mapping[str, Any], cut: bool) -> str:
@@ -68,8 +88,19 @@ start from a better policy, or check the reward on completions.jsonl."
         return self.spec.max_new_tokens
 
     def to_state(self) -> dict[str, Any]:
-        return {"without_signal": self.without_signal, "truncated": self.truncated, "said": self.said}
+        return {
+            "without_signal": self.without_signal,
+            "truncated": self.truncated,
+            "said": self.said,
+            "errors": self.errors,
+        }
 
     @classmethod
     def from_state(cls, spec: GrpoSpec, state: Mapping[str, Any]) -> Health:
-        return cls(spec, dict(state["without_signal"]), dict(state["truncated"]), list(state["said"]))
+        return cls(
+            spec,
+            dict(state["without_signal"]),
+            dict(state["truncated"]),
+            list(state["said"]),
+            dict(state.get("errors", {})),
+        )

@@ -78,5 +78,6 @@ class Ledger:
             "best": {"round": self.best_round, "validation_accuracy": self.best_accuracy},
             "bytes": {"up": self.bytes_up, "down": self.bytes_down},
             "warnings": self.warnings,
+            "reward_errors": self.health.get("errors", {}),
             "stopped": self.stopped,
         }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hanse.federation.server import RoundRecord
-from hanse.grpo.step import mean_metrics
+from hanse.grpo.step import ERRORS, mean_metrics
 from hanse.runtime.base import Answer
 
 Row = dict[str, Any]
@@ -19,6 +20,17 @@ def step_rows(number: int, answers: Mapping[int, Answer], names: Sequence[str]) 
         for client, (_, steps) in answers.items()
         for i, metrics in enumerate(steps)
     ]
+
+
+def take_errors(answers: Mapping[int, Answer], names: Sequence[str]) -> dict[str, Counter[str]]:
+    """What reward functions failed with at each client, and how often: taken out of the steps' metrics."""
+    taken: dict[str, Counter[str]] = {}
+    for client, (_, steps) in answers.items():
+        for metrics in steps:
+            for key in [key for key in metrics if key.startswith(ERRORS)]:
+                errors = taken.setdefault(names[client], Counter())
+                errors[key.removeprefix(ERRORS)] += round(metrics.pop(key))
+    return taken
 
 
 def round_row(

@@ -21,7 +21,7 @@ from hanse.runs.health import Health
 from hanse.runs.ledger import Ledger
 from hanse.runs.preflight import preflight
 from hanse.runs.progress import Progress
-from hanse.runs.rows import exchanged, refusals, round_row, step_rows
+from hanse.runs.rows import exchanged, refusals, round_row, step_rows, take_errors
 from hanse.runs.start import ensure_start
 from hanse.runs.track import Tracker, build_trackers
 from hanse.runs.unchanged import check_unchanged
@@ -144,6 +144,7 @@ class Session:
     def _round(self, runtime: Runtime, cohorts: list[Cohort]) -> None:
         number = self.ledger.round + 1
         answers = runtime.train(open_rounds(cohorts))
+        self._tell_errors(take_errors(answers, self.names))
         records = close_rounds(cohorts, answers)
         steps = step_rows(number, answers, self.names)
         row = round_row(number, answers, records, self.names)
@@ -165,6 +166,12 @@ class Session:
         self._warn(steps, refused)
         self._checkpoint(runtime, cohorts)
         self._show(row)
+
+    def _tell_errors(self, errors: Mapping[str, Mapping[str, int]]) -> None:
+        """On the terminal; the report has them with the counts of the whole run."""
+        for client, messages in errors.items():
+            for message in self.health.count_errors(client, messages):
+                self.progress.warning(message)
 
     def _warn(self, steps: list[dict[str, Any]], messages: list[str]) -> None:
         for message in messages:

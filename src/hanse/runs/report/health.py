@@ -18,7 +18,7 @@ _COUNTERS = {
     "unscored": ("completion", "not scored: the reward function failed, hung or returned nothing"),
     "refused_uploads": ("upload", "refused and left out of the average"),
     "non_finite_steps": ("update", "not applied, as the gradient was not finite"),
-    "oom_halvings": ("time", "memory ran out and the micro-batch was halved"),
+    "oom_halvings": ("time", "memory ran out and the batch was halved"),
     "skipped_steps": ("update", "skipped, as no group had anything to learn from"),
 }
 _NONE_OF = {
@@ -31,7 +31,7 @@ _SERIOUS = frozenset({"non_finite_steps", "refused_uploads"})
 
 
 def health(data: ReportData) -> Section:
-    checks = (_warnings, _counters, _refusals, _signal, _truncation, _entropy, _lost)
+    checks = (_warnings, _counters, _reward_errors, _refusals, _signal, _truncation, _entropy, _lost)
     findings = [finding for check in checks for finding in check(data)]
     order = {TROUBLE: 0, NOTE: 1, FINE: 2}
     items = [
@@ -64,6 +64,16 @@ def _counted(name: str, count: float | None) -> Finding | None:
         return kind, f"{name}: {count:g}."
     what, happened = _COUNTERS[name]
     return kind, f"{plural(round(count), what)} {happened}."
+
+
+def _reward_errors(data: ReportData) -> list[Finding]:
+    """What reward functions failed with in training."""
+    counts = {text: known(count) for text, count in part(data.summary, "reward_errors").items()}
+    return [
+        (NOTE, f"A reward function failed on {plural(round(count), 'completion')}: {text}")
+        for text, count in counts.items()
+        if count is not None
+    ]
 
 
 def _refusals(data: ReportData) -> list[Finding]:

@@ -29,8 +29,13 @@ class Scores:
     totals_N: FloatArray
     values_FN: FloatArray
     failures: Counter[str] = field(default_factory=Counter)
-    examples: tuple[str, ...] = ()
-    """A few one-line error messages, for the operator."""
+    errors: Mapping[str, int] = field(default_factory=dict)
+    """A few one-line error messages, for the operator, and how many completions each is about."""
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """The messages alone."""
+        return tuple(self.errors)
 
 
 def combine(
@@ -57,7 +62,7 @@ def combine(
     totals_N[list(unscored)] = np.nan
     counts = Counter(failure.reason for failure in unscored.values())
     values_FN[~finite_FN] = np.nan
-    return Scores(names_F, totals_N, values_FN, counts, _examples(names_F, failures_F))
+    return Scores(names_F, totals_N, values_FN, counts, _errors(names_F, failures_F))
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
@@ -75,10 +80,15 @@ def _failures(outcome: Outcome, finite_N: npt.NDArray[np.bool_]) -> dict[int, Fa
     return {**not_finite, **outcome.failures}
 
 
-def _examples(names_F: Sequence[str], failures_F: Sequence[Mapping[int, Failure]]) -> tuple[str, ...]:
-    """The first few distinct failures, each in a line that is safe to print on a terminal."""
-    found: dict[tuple[str, Failure], None] = {}
-    for name, failures in zip(names_F, failures_F, strict=True):
-        found |= dict.fromkeys((name, failure) for failure in failures.values())
-    lines = [f"{name}: {failure.reason}: {failure.message}" for name, failure in list(found)[:_EXAMPLES]]
-    return tuple("".join(c if c.isprintable() else " " for c in line) for line in lines)
+def _errors(names_F: Sequence[str], failures_F: Sequence[Mapping[int, Failure]]) -> dict[str, int]:
+    """The first few distinct failures, each in a line that is safe to print on a terminal, with counts."""
+    found = Counter(
+        (name, failure)
+        for name, failures in zip(names_F, failures_F, strict=True)
+        for failure in failures.values()
+    )
+    errors: Counter[str] = Counter()
+    for (name, failure), count in list(found.items())[:_EXAMPLES]:
+        line = f"{name}: {failure.reason}: {failure.message}"
+        errors["".join(c if c.isprintable() else " " for c in line)] += count
+    return dict(errors)
