@@ -1,5 +1,7 @@
 """Layouts, classes, tables and readers below a patch."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from hanse.federation.wire.reading import Reader, squeeze, unsqueeze, varint
 from hanse.federation.wire.tables import (
     cost,
     geometric,
+    nearest,
     probabilities_of,
     read_table,
     table_of,
@@ -67,10 +70,10 @@ def test_classes_and_raw_bits_give_numbers_back(values):
     assert kinds.max() < classes.class_count(max(values) + 1)
 
 
-def test_class_bounds_are_where_classes_start():
-    bounds = classes.lower_bounds(100)
-    assert classes.split(bounds)[0].tolist() == list(range(101))
-    assert classes.split(bounds[1:] - 1)[0].tolist() == list(range(100))
+def test_each_class_starts_where_the_one_before_ends():
+    first = classes.join(np.arange(101), np.zeros(101, dtype=np.int64))
+    assert classes.split(first)[0].tolist() == list(range(101))
+    assert classes.split(first[1:] - 1)[0].tolist() == list(range(100))
 
 
 def test_a_table_costs_little_more_than_the_entropy():
@@ -93,6 +96,17 @@ def test_geometric_shares_by_hand():
     shares = geometric(1, 4, 18)
     assert shares[:3].tolist() == [0.25, 0.1875, 0.140625]
     assert shares[16] == np.float32(0.75**16 - 0.75**18)
+    assert shares[17] == np.float32(0.75**18 - 0.75**20)
+    assert geometric(1, 1 << 21, classes.class_count(1 << 21)).sum() == pytest.approx(
+        1 - math.exp(-1), abs=1e-3
+    )
+
+
+def test_the_nearest_table_is_used_again():
+    low, high = table_of(np.array([1, 1])), table_of(np.array([1, 3]))
+    known = {100: low, 104: high}
+    assert [nearest(known, label) is low for label in (90, 100, 102, 103)] == [True, True, True, False]
+    assert nearest({}, 100) is None
 
 
 def test_buckets_follow_exponents_and_small_ones_merge():
@@ -100,7 +114,10 @@ def test_buckets_follow_exponents_and_small_ones_merge():
         [np.full(SMALLEST, 0x3F80), np.full(3, 0x4000), np.full(SMALLEST - 3, 0xC080), [0x0000]]
     )
     order, buckets = in_buckets(base.astype(np.uint16), "bfloat16")
-    assert [(b.label, b.start, b.stop) for b in buckets] == [(127, 0, 513), (129, 513, 1025)]
+    assert [(b.label, b.start, b.stop) for b in buckets] == [
+        (127, 0, SMALLEST + 1),
+        (129, SMALLEST + 1, 2 * SMALLEST + 1),
+    ]
     assert order[0] == len(base) - 1
     assert order[1:].tolist() == list(range(len(base) - 1))
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hanse.federation.wire.layout import Bits
 
-SMALLEST = 512
+SMALLEST = 256
 _EXPONENT = {"float32": (23, 255), "bfloat16": (7, 255), "float16": (10, 31)}
 
 

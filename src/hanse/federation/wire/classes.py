@@ -16,7 +16,7 @@ from hanse.federation.wire.reading import Reader
 
 Ints = NDArray[np.int64]
 _SUB = 3
-_EXACT = 2 << _SUB
+SUB: Final = 1 << _SUB
 
 
 def class_count(bound: int) -> int:
@@ -38,11 +38,6 @@ def extra_bits(classes: Ints) -> Ints:
     return _EXTRA[classes]
 
 
-def lower_bounds(count: int) -> Ints:
-    """The smallest number of each of the first `count` + 1 classes."""
-    return _LOWEST[: count + 1]
-
-
 def join(classes: Ints, raw: Ints) -> Ints:
     """Numbers from classes and raw bits, the inverse of `split`."""
     lowest: Ints = _LOWEST[classes]
@@ -50,7 +45,7 @@ def join(classes: Ints, raw: Ints) -> Ints:
 
 
 def pack_raw(values: Ints, extra: Ints) -> bytes:
-    """The lowest `extra` bits of each value: for each width whole bytes from the lowest, then the bits left."""
+    """The lowest `extra` bits of each value: for each width its whole bytes, lowest first, then its bits."""
     order, widths = _by_width(extra)
     values, parts = values[order], []
     for width, part in widths:

@@ -24,6 +24,7 @@ from hanse.federation.wire.tables import (
     first_steps,
     geometric,
     model_of,
+    nearest,
     probabilities_of,
     read_table,
     table_of,
@@ -109,7 +110,7 @@ def _describe(
         gap_coding, gap_table, shares = _choose(symbols, choices, bucket.label, tables.gaps)
         jobs.append((symbols, model_of(shares)))
     symbols = entries.step_symbols[part]
-    default = {_GEOMETRIC: probabilities_of(first_steps(step_symbols(itemsize)))}
+    default = {_GEOMETRIC: first_steps(step_symbols(itemsize))}
     step_coding, step_table, shares = _choose(symbols, default, bucket.label, tables.steps)
     jobs.append((symbols, model_of(shares)))
     head += [bytes([gap_coding | step_coding << 2]), gap_table, step_table]
@@ -124,8 +125,8 @@ def _choose(
     table = table_of(counts)
     sent = write_table(table)
     choices = {**choices, _NEW: probabilities_of(table)}
-    if label in known:
-        choices[_AGAIN] = probabilities_of(known[label])
+    if (again := nearest(known, label)) is not None:
+        choices[_AGAIN] = probabilities_of(again)
     bits = {coding: cost(counts, shares) for coding, shares in choices.items()}
     bits[_NEW] += _TABLE_BITS_A_BYTE * len(sent)
     best = min(bits, key=lambda coding: bits[coding])
@@ -171,7 +172,7 @@ def _shares(
     coding = head.varint(15)
     plain = geometric(count, bucket.size, GAP_SYMBOLS)
     gaps = _read_coding(head, coding & 3, plain, bucket.label, tables.gaps)
-    plain = probabilities_of(first_steps(step_symbols(itemsize)))
+    plain = first_steps(step_symbols(itemsize))
     return gaps, _read_coding(head, coding >> 2, plain, bucket.label, tables.steps)
 
 
@@ -182,9 +183,10 @@ def _read_coding(
         return plain
     if coding == _NEW:
         known[label] = read_table(head, len(plain))
-    elif coding != _AGAIN or label not in known:
+    table = nearest(known, label) if coding in (_NEW, _AGAIN) else None
+    if table is None:
         raise WireError("a table that was never sent")
-    return probabilities_of(known[label])
+    return probabilities_of(table)
 
 
 def _rebuild(

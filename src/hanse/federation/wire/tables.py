@@ -1,20 +1,21 @@
 """Distributions that both ends build alike, and their transport.
 
 A table gives each symbol a byte: 0 where it is absent, else 1 + round(4 log2(1 / frequency)). The rounding
-costs less than 0.002 bit a symbol. Probabilities come from exact constants, products and powers of two only, so that
-both ends get the same ones on every machine.
+costs less than 0.002 bit a symbol. Probabilities come from exact constants, products and powers of two, the
+same on every machine.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import constriction
 import numpy as np
 from numpy.typing import NDArray
 
-from hanse.federation.wire.classes import lower_bounds
+from hanse.federation.wire.classes import SUB
 from hanse.federation.wire.frame import WireError
 from hanse.federation.wire.reading import Reader, varint
 
@@ -43,14 +44,15 @@ def probabilities_of(table: Table) -> Probabilities:
 def geometric(changed: int, size: int, symbols: int) -> Probabilities:
     """Class probabilities of the gap between changed entries where `changed` of `size` are, shape (symbols,).
 
-    By repeated squaring: a library's power function may differ between machines.
+    By products alone: a library's power function may differ between machines.
     """
-    bounds = lower_bounds(symbols)
-    survival, power = np.ones(symbols + 1), 1 - changed / size
-    for place in range(int(bounds[-1]).bit_length()):
-        survival = np.where(bounds >> place & 1, survival * power, survival)
-        power *= power
-    return (survival[:-1] - survival[1:]).astype(np.float32)
+    squares = [1 - changed / size]
+    for _ in range((symbols - SUB) // SUB):
+        squares.append(squares[-1] * squares[-1])
+    powers = np.multiply.accumulate(np.repeat(np.array(squares)[:, None], 2 * SUB - 1, axis=1), axis=1)
+    survival = np.concatenate([[1.0], powers[0, : SUB - 1], powers[:, SUB - 1 :].ravel()])[: symbols + 1]
+    shares: Probabilities = (survival[:-1] - survival[1:]).astype(np.float32)
+    return shares
 
 
 def cost(counts: Counts, probabilities: Probabilities) -> float:
@@ -95,6 +97,12 @@ class Tables:
         return Tables(dict(self.gaps), dict(self.steps))
 
 
-def first_steps(symbols: int) -> Table:
-    """What stands for the steps before a table was sent, halving with every power of two."""
-    return (1 + 4 * np.minimum(np.arange(symbols) // 2, 40)).astype(np.uint8)
+def nearest(known: dict[int, Table], label: int) -> Table | None:
+    """The table of the bucket with the nearest label, the lower of two; None where there is none."""
+    return known[min(known, key=lambda other: (abs(other - label), other))] if known else None
+
+
+@cache
+def first_steps(symbols: int) -> Probabilities:
+    """What stands for the steps before a table was sent, halving with every class; shape (symbols,)."""
+    return np.ldexp(1.0, -np.minimum(np.arange(symbols) // 2, 40)).astype(np.float32)
