@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ def run_study(
 class _Sitting:
     def __init__(self, plan: Plan, arms: list[ArmSpec], command: str, progress: StudyProgress) -> None:
         self.plan, self.arms, self.command, self.progress = plan, arms, command, progress
+        self._due = 0.0
 
     def run(self) -> dict[str, Any]:
         spec = self.plan.study.spec
@@ -61,18 +63,26 @@ class _Sitting:
         self.progress.planned({name: len(jobs) + reported for name, jobs in trials.items()})
         run_all([job for jobs in trials.values() for job in jobs], spec.workers, self.progress)
         self.write()
-        run_all(self._by_seed(), spec.workers, self.progress, self.write)
+        run_all(self._by_seed(), spec.workers, self.progress, self._refresh)
         return self.write()
 
     def _by_seed(self) -> list[Job]:
         """All arms of one seed before the next, so that a study half done compares like with like."""
-        jobs: list[list[Job]] = []
+        columns = []
         for arm in self.arms:
-            mine = self.plan.reported(arm)
-            if mine is None:
+            jobs = self.plan.reported(arm)
+            if jobs is None:
                 self.progress.note(f"{arm.name}: no trial of its tuning succeeded, so it is not run.")
-            jobs += [mine or []]
-        return [job for i in range(len(self.plan.pairs())) for mine in jobs if mine for job in [mine[i]]]
+            else:
+                columns.append(jobs)
+        return [job for row in zip(*columns, strict=True) for job in row]
+
+    def _refresh(self) -> None:
+        """Bring study.json and the page up to date, but spend no more than a twentieth of the time on it."""
+        began = time.monotonic()
+        if began >= self._due:
+            self.write()
+            self._due = time.monotonic() + 20 * (time.monotonic() - began)
 
     def write(self) -> dict[str, Any]:
         document = study_document(self.plan, self.command)

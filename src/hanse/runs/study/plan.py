@@ -23,7 +23,7 @@ class Plan:
     root: Path
 
     def tuning(self, arm: ArmSpec) -> list[list[Job]]:
-        """For each trial, a job a development seed; the start is the seed's own, so it chose nothing yet."""
+        """For each trial, a job a development seed, which decides the start too, as in a plain run."""
         return [
             [self._trial(arm, i, settings, seed) for seed in self.study.spec.development_seeds]
             for i, settings in enumerate(arm.trials())

@@ -21,9 +21,10 @@ Lines = list[Series]
 
 
 def clients(data: StudyData) -> Section:
-    names = list(dict.fromkeys(name for arm in data.arms for name in _names(arm)))[:_MOST_CLIENTS]
-    body = [_metric(data, names, key) for key in _METRICS] if len(names) > 1 else []
-    body.append(_row(data, "Agreement of updates", "cosine by round", [_cosines(arm) for arm in data.arms]))
+    arms = [arm for arm in data.arms if len(_names(arm)) > 1]
+    names = list(dict.fromkeys(name for arm in arms for name in _names(arm)))[:_MOST_CLIENTS]
+    body = [_metric(arms, names, key) for key in _METRICS]
+    body.append(_row(arms, "Agreement of updates", "cosine by round", [_cosines(arm) for arm in arms]))
     told = tag("p", "Means over the runs of an arm, all arms on one scale.") if any(body) else None
     return section("clients", "Clients", told, *body)
 
@@ -36,22 +37,22 @@ def _names(arm: Arm) -> list[str]:
     ]
 
 
-def _metric(data: StudyData, names: Sequence[str], key: str) -> Html:
+def _metric(arms: Sequence[Arm], names: Sequence[str], key: str) -> Html:
     lines = [
         [Series(name, arm.mean(f"{OF_CLIENT}{name}/{key}"), i) for i, name in enumerate(names)]
-        for arm in data.arms
+        for arm in arms
     ]
-    return _row(data, *_METRICS[key], lines)
+    return _row(arms, *_METRICS[key], lines)
 
 
-def _row(data: StudyData, title: str, subject: str, lines: Sequence[Lines]) -> Html:
+def _row(arms: Sequence[Arm], title: str, subject: str, lines: Sequence[Lines]) -> Html:
     """A small chart an arm; nothing where no arm has the metric."""
     everything = [y for mine in lines for series in mine for _, y in series.points]
     if not everything:
         return Html()
     charts = [
         Chart(arm.label, subject, mine, small=True, also=everything, legend=False)
-        for arm, mine in zip(data.arms, lines, strict=True)
+        for arm, mine in zip(arms, lines, strict=True)
     ]
     return join(tag("h3", title), panels(charts))
 

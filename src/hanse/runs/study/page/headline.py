@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hanse.runs.report.formats import MISSING, fixed, known, plural, signed, size
-from hanse.runs.report.markup import Html, Section, escape, join, section, tag
+from hanse.runs.report.markup import Html, Section, escape, section, tag
 from hanse.runs.report.reading import name_level
 from hanse.runs.report.tables import change, table
 from hanse.runs.study.document import failures
@@ -38,29 +38,24 @@ def _lead(data: StudyData) -> str:
 
 _INTRODUCTION = """Accuracy on held-out problems after training, mean over levels; ± is the standard deviation
 over runs. Differences are paired: both arms of a pair have the same seed{start}. Intervals hold 95 %
-(Student's t over the pairs{bootstrap})."""
+(Student's t over the pairs); a difference is coloured where its intervals exclude zero."""
 
 
 def result(data: StudyData) -> Section:
-    starts = len(data.document["starts"]) > 1
-    told = _INTRODUCTION.format(
-        start=" and start" if data.document["starts"] else "",
-        bootstrap="; in brackets a bootstrap that draws seeds and starts anew" if starts else "",
-    )
-    scale = _scale([arm.told["difference"] for arm in data.arms])
+    told = _INTRODUCTION.format(start=" and start" if data.document["starts"] else "")
     columns: dict[str, Sequence[str]] = {
-        "runs": [f"{len(arm.told['runs'])}" for arm in data.arms],
         "accuracy": [spread(arm.told) for arm in data.arms],
-        f"minus {data.baseline}": [_moved(arm) for arm in data.arms],
-        "95 % interval": [_interval(arm.told["difference"]) for arm in data.arms],
-        "difference and interval": [forest(arm.told["difference"], scale) for arm in data.arms],
+        "difference": [moved(arm.told["difference"]) for arm in data.arms],
+        "95 % interval": [_baseline_or(interval_of, arm.told["difference"]) for arm in data.arms],
         "greedy": [spread(arm.told["accuracy_greedy"]) for arm in data.arms],
         "worst level": [spread(arm.told["worst_level"]) for arm in data.arms],
         "up a run": [_size(arm.told["bytes"]["up"]) for arm in data.arms],
         "compression": [_times(arm.told["compression"]) for arm in data.arms],
         "published": [_published(arm.told["published"]) for arm in data.arms],
     }
-    return section("result", "Result", tag("p", " ".join(told.split())), _table(data, columns))
+    return section(
+        "result", "Result", tag("p", " ".join(told.split())), _table(data, columns), _against(data)
+    )
 
 
 def _table(data: StudyData, columns: Mapping[str, Sequence[str]]) -> Html:
@@ -69,22 +64,30 @@ def _table(data: StudyData, columns: Mapping[str, Sequence[str]]) -> Html:
         head: cells for head, cells in columns.items() if any(cell not in ("", MISSING) for cell in cells)
     }
     rows = [[arm.label, *(cells[i] for cells in kept.values())] for i, arm in enumerate(data.arms)]
-    return table(f"Arms, compared with {data.baseline}", ["arm", *kept], rows)
+    return table(f"Arms; differences to {data.baseline}", ["arm", *kept], rows)
 
 
-def _moved(arm: Arm) -> Html:
-    difference = arm.told["difference"]
+def _against(data: StudyData) -> Html:
+    """The differences to the baseline as a picture, with what is more cautious than the t-interval."""
+    others = [(arm.label, arm.told["difference"]) for arm in data.arms if arm.told["difference"] is not None]
+    return _comparisons(f"Against {data.baseline}", "arm", others, [])
+
+
+def _baseline_or(tell: Callable[[Mapping[str, Any]], str], difference: Mapping[str, Any] | None) -> str:
+    return "" if difference is None else tell(difference)
+
+
+def moved(difference: Mapping[str, Any] | None) -> Html:
     if difference is None:
         return tag("span", "baseline", class_="quiet")
-    return change(difference["mean"], signed(difference["mean"]))
+    mean = known(difference["mean"])
+    return change(mean if _clear(difference) else None, signed(mean))
 
 
-def _interval(difference: Mapping[str, Any] | None) -> Html:
-    if difference is None:
-        return Html()
-    resampled = difference.get("bootstrap")
-    more = tag("span", f" [{interval_of(resampled)}]", class_="quiet") if resampled else None
-    return join(interval_of(difference), more)
+def _clear(difference: Mapping[str, Any]) -> bool:
+    """Whether every interval excludes zero."""
+    found = [part["interval"] for part in (difference, difference.get("bootstrap")) if part]
+    return bool(found) and all(interval and interval[0] * interval[1] > 0 for interval in found)
 
 
 def _size(count: Any) -> str:
@@ -140,24 +143,37 @@ two-sided against no difference; Holm's correction is for all rows together."""
 
 def contrasts(data: StudyData) -> Section:
     found = data.document["contrasts"]
-    heads = ["contrast", "pairs", "difference", "95 % interval", "difference and interval", "lower bound"]
-    scale = _scale(found)
+    told = tag("p", " ".join(_CONTRASTS.split())) if found else None
+    p_values = [[p_value(contrast["p"]), p_value(contrast["p_holm"])] for contrast in found]
+    pairs = [(contrast["name"], contrast) for contrast in found]
+    return section(
+        "contrasts", "Contrasts", told, _comparisons("Planned comparisons", "contrast", pairs, p_values)
+    )
+
+
+def _comparisons(
+    caption: str, head: str, pairs: Sequence[tuple[str, Mapping[str, Any]]], more: Sequence[Sequence[str]]
+) -> Html:
+    """Differences, each with its intervals as numbers and as a picture on one scale."""
+    resampled = any(difference["bootstrap"] for _, difference in pairs)
+    scale = _scale([difference for _, difference in pairs])
+    heads = [head, "pairs", "difference", "95 % interval", *(["bootstrap"] if resampled else [])]
+    heads += ["around zero", "lower bound", *(["p", "p (Holm)"] if more else [])]
     rows = [
         [
-            contrast["name"],
-            str(contrast["n"]),
-            change(contrast["mean"], signed(contrast["mean"])),
-            _interval(contrast),
-            forest(contrast, scale),
-            signed(contrast["lower_bound"]),
-            p_value(contrast["p"]),
-            p_value(contrast["p_holm"]),
+            name,
+            str(difference["n"]),
+            moved(difference),
+            interval_of(difference),
+            *([interval_of(difference["bootstrap"] or {})] if resampled else []),
+            forest(difference, scale),
+            signed(difference["lower_bound"]),
+            *(more[i] if more else []),
         ]
-        for contrast in found
+        for i, (name, difference) in enumerate(pairs)
     ]
-    told = tag("p", " ".join(_CONTRASTS.split())) if rows else None
-    body = table("Planned comparisons", [*heads, "p", "p (Holm)"], rows)
-    return section("contrasts", "Contrasts", told, body)
+    note = "; bootstrap: seeds and starts drawn anew" if resampled else ""
+    return table(f"{caption}{note}", heads, rows)
 
 
 def p_value(p: Any) -> str:
@@ -172,18 +188,34 @@ def levels(data: StudyData) -> Section:
     names = list(dict.fromkeys(level for arm in data.arms for level in arm.told["by_level"]))
     if len(names) < 2:
         return section("levels", "Levels")
+    base = next((arm for arm in data.arms if arm.name == data.document["baseline"]), None)
     rows = [
-        [arm.label, *(_cell(arm, name) for name in names), spread(arm.told), spread(arm.told["by_sample"])]
+        [
+            arm.label,
+            *(_cell(arm, base, name) for name in names),
+            fixed(arm.told["mean"]),
+            fixed(arm.told["by_sample"]["mean"]),
+        ]
         for arm in data.arms
     ]
-    heads = ["arm", *map(name_level, names), "mean over levels", "weighted by training problems"]
-    caption = "Held-out accuracy by level, mean ± standard deviation over runs; shading from 0 to 1."
+    heads = ["arm", *map(name_level, names), "mean", "by sample"]
+    caption = (
+        f"Held-out accuracy by level, mean over runs, and what it is more or less than {data.baseline}; "
+    )
+    caption += "shading from 0 to 1. By sample: levels weighted by their training problems."
     return section("levels", "Accuracy by level", table(caption, heads, rows))
 
 
-def _cell(arm: Arm, level: str) -> Html:
-    summary = arm.told["by_level"].get(level)
-    if summary is None or summary["mean"] is None:
+def _cell(arm: Arm, base: Arm | None, level: str) -> Html:
+    mean = _level_mean(arm, level)
+    if mean is None:
         return escape(MISSING)
-    share = f"--share:{100 * summary['mean']:.0f}%"
-    return tag("span", spread(summary), class_="heat", style=share)
+    before = None if base is None or base is arm else _level_mean(base, level)
+    more = "" if before is None else f" {signed(mean - before)}"
+    told = spread(arm.told["by_level"][level])
+    share = f"--share:{100 * mean:.0f}%"
+    return tag("span", fixed(mean), tag("span", more, class_="quiet"), class_="heat", style=share, title=told)
+
+
+def _level_mean(arm: Arm, level: str) -> float | None:
+    return known((arm.told["by_level"].get(level) or {}).get("mean"))
