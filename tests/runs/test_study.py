@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from hanse.recipe.load import dump_recipe
+from hanse.recipe.model import TinyPolicy
 from hanse.recipe.study import load_study
 from hanse.runs.folder import RunFolder
 from hanse.runs.study import run_study, write_page
@@ -208,6 +209,20 @@ def test_a_changed_recipe_gets_a_fresh_folder_and_the_old_run_is_kept(
     assert (tmp_path / "superseded/runs/samples/seed-10-001/trace").exists()
     assert other.matches()
     assert not (other.path / "trace").exists()
+
+
+@pytest.mark.skipif("seed" not in TinyPolicy.model_fields, reason="the policy has no start of its own")
+def test_every_seed_trains_from_every_start(study_file: Path, tmp_path: Path) -> None:
+    file = study_file.with_name("starts.toml")
+    file.write_text(STUDY.replace("seeds = [10, 11]", "seeds = [10, 11]\nstarts = [3, 4]"))
+    plan = Plan(load_study(file), tmp_path)
+    jobs = plan.reported(plan.study.spec.arm("samples")) or []
+    assert [job.place for job in jobs] == [
+        f"runs/samples/seed-{seed}-start-{start}" for seed in (10, 11) for start in (3, 4)
+    ]
+    assert [(job.recipe.seed, job.recipe.start_seed) for job in jobs] == plan.pairs()
+    (trial, *_) = plan.tuning(plan.study.spec.arm("uniform"))
+    assert [job.recipe.start_seed for job in trial] == [0]
 
 
 def test_the_page_stands_alone_and_escapes(done: Path) -> None:

@@ -72,7 +72,8 @@ class StudySpec(Section):
 
     def pairs(self) -> list[tuple[int, int | None]]:
         """(seed, start) of the reported runs, all starts of a seed together."""
-        return [(seed, start) for seed in self.seeds for start in self.starts or [None]]
+        starts: list[int | None] = [*self.starts] or [None]
+        return [(seed, start) for seed in self.seeds for start in starts]
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def load_study(path: Path, overrides: Sequence[str] = ()) -> Study:
     study = Study(path, text, spec, tuple(overrides))
     for arm in spec.arms:
         for trial in arm.trials() or [{}]:
-            recipe = study.recipe(arm, spec.seeds[0], (spec.starts or [None])[0], trial)
+            recipe = study.recipe(arm, *spec.pairs()[0], trial)
         if arm.tune:
             _check_validation(arm, recipe)
     return study
