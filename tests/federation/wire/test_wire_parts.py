@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hanse.federation.wire import classes
-from hanse.federation.wire.buckets import SMALLEST, in_buckets
+from hanse.federation.wire.buckets import CHUNK, SMALLEST, exponents, in_buckets
 from hanse.federation.wire.frame import WireError
 from hanse.federation.wire.layout import Layout
 from hanse.federation.wire.reading import Reader, squeeze, unsqueeze, varint
@@ -113,13 +113,25 @@ def test_buckets_follow_exponents_and_small_ones_merge():
     base = np.concatenate(
         [np.full(SMALLEST, 0x3F80), np.full(3, 0x4000), np.full(SMALLEST - 3, 0xC080), [0x0000]]
     )
-    order, buckets = in_buckets(base.astype(np.uint16), "bfloat16")
-    assert [(b.label, b.start, b.stop) for b in buckets] == [
+    ordering = in_buckets(base.astype(np.uint16), "bfloat16")
+    assert [(b.label, b.start, b.stop) for b in ordering.buckets] == [
         (127, 0, SMALLEST + 1),
         (129, SMALLEST + 1, 2 * SMALLEST + 1),
     ]
-    assert order[0] == len(base) - 1
-    assert order[1:].tolist() == list(range(len(base) - 1))
+    assert ordering.positions(np.arange(len(base))).tolist() == [len(base) - 1, *range(len(base) - 1)]
+
+
+@pytest.mark.parametrize("entries", [1, CHUNK - 1, CHUNK, 3 * CHUNK + 5])
+def test_the_bucket_order_is_that_of_one_stable_sort(entries):
+    random = np.random.default_rng(0)
+    base = (random.standard_normal(entries).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    ordering = in_buckets(base, "bfloat16")
+    expected = np.argsort(exponents(base, "bfloat16"), kind="stable")
+    assert (ordering.positions(np.arange(entries)) == expected).all()
+    changed = random.random(entries) < 0.1
+    places, positions = ordering.places(changed)
+    assert (places == np.flatnonzero(changed[expected])).all()
+    assert (positions == expected[places]).all()
 
 
 @given(st.integers(0, 1 << 60))

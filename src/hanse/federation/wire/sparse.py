@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hanse.federation.wire import classes
-from hanse.federation.wire.buckets import Bucket, in_buckets
+from hanse.federation.wire.buckets import Bucket, Ordering, in_buckets
 from hanse.federation.wire.classes import Ints
 from hanse.federation.wire.frame import WireError
 from hanse.federation.wire.layout import Bits
-from hanse.federation.wire.ordered import outward_steps, step_out
+from hanse.federation.wire.ordered import Signed, outward_steps, step_out
 from hanse.federation.wire.reading import Reader, varint
 from hanse.federation.wire.tables import (
     Probabilities,
@@ -31,7 +31,7 @@ from hanse.federation.wire.tables import (
     write_table,
 )
 
-BLOCK = 1 << 21
+BLOCK = 1 << 22
 GAP_SYMBOLS = classes.class_count(BLOCK)
 _GEOMETRIC, _NEW, _AGAIN = range(3)
 _TABLE_BITS_A_BYTE = 4
@@ -61,11 +61,12 @@ def encode_sparse(
 
     Puts the tables that it sends into `tables`.
     """
-    order, buckets = in_buckets(base, dtype)
-    places = np.flatnonzero(changed[order])
+    ordering = in_buckets(base, dtype)
+    buckets = ordering.buckets
+    places, at = ordering.places(changed)
     starts = np.array([bucket.start for bucket in buckets])
     cuts = np.searchsorted(places, [*starts, len(base)])
-    entries = _entries(new, base, order, places, starts, cuts)
+    entries = _entries(outward_steps(new[at], base[at]), places, starts, cuts)
     described, jobs, planes = [], [], np.ones(len(places), dtype=np.bool_)
     for bucket, start, stop in zip(buckets, cuts[:-1], cuts[1:], strict=True):
         text, models = _describe(bucket, entries, slice(start, stop), base.itemsize, tables)
@@ -81,11 +82,8 @@ def encode_sparse(
     return b"".join([varint(len(words)), *described]), words.tobytes() + classes.pack_raw(raw, extra)
 
 
-def _entries(
-    new: Bits, base: Bits, order: NDArray[np.intp], places: Ints, starts: Ints, cuts: Ints
-) -> Entries:
-    at = order[places]
-    steps = outward_steps(new[at], base[at]).astype(np.int64)
+def _entries(signed: Signed, places: Ints, starts: Ints, cuts: Ints) -> Entries:
+    steps = signed.astype(np.int64)
     sizes = np.abs(steps) - 1
     step_classes, step_extra = classes.split(sizes)
     gaps = np.diff(places, prepend=-1) - 1
@@ -137,12 +135,12 @@ def _choose(
 
 def decode_sparse(head: Reader, body: Reader, base: Bits, dtype: str, tables: Tables) -> Bits:
     """The block that `encode_sparse` described, shape (entries,). Raises WireError for anything else."""
-    order, buckets = in_buckets(base, dtype)
+    ordering = in_buckets(base, dtype)
     words = np.frombuffer(body.take(4 * head.varint(2 * len(base) + 16)), dtype="<u4")
     coder = _coder(words)
     gaps, steps = [], []
     filled: list[tuple[Bucket, int]] = []
-    for bucket in buckets:
+    for bucket in ordering.buckets:
         count = head.varint(bucket.size)
         if count:
             shares = _shares(head, bucket, count, base.itemsize, tables)
@@ -152,7 +150,7 @@ def decode_sparse(head: Reader, body: Reader, base: Bits, dtype: str, tables: Ta
             filled.append((bucket, count))
     if not coder.is_empty():
         raise WireError("entropy-coded symbols left over")
-    return _rebuild(body, base, order, filled, _joined(gaps), _joined(steps))
+    return _rebuild(body, base, ordering, filled, _joined(gaps), _joined(steps))
 
 
 def _joined(parts: list[Ints]) -> Ints:
@@ -192,7 +190,7 @@ def _read_coding(
 def _rebuild(
     body: Reader,
     base: Bits,
-    order: NDArray[np.intp],
+    ordering: Ordering,
     filled: list[tuple[Bucket, int]],
     gap_classes: Ints,
     step_symbols: Ints,
@@ -210,7 +208,7 @@ def _rebuild(
         if ranks[-1] >= bucket.size:
             raise WireError("a position outside its bucket")
         places.append(bucket.start + ranks)
-    at = order[_joined(places)]
+    at = ordering.positions(_joined(places))
     steps = np.where(step_symbols & 1, -sizes, sizes).astype(f"i{base.itemsize}")
     out = base.copy()
     out[at] = step_out(base[at], steps)
