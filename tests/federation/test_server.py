@@ -5,13 +5,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hanse.federation.aggregation import weighted_mean
-from hanse.federation.messages import Broadcast, Upload, max_message_bytes
+from hanse.federation.aggregation import AGGREGATORS, Contribution
+from hanse.federation.messages import Broadcast, Payload, Upload, max_message_bytes
 from hanse.federation.server import Server, ServerState
+from hanse.federation.server_optimizer import SERVER_OPTIMIZERS, Agreement
 from hanse.federation.signal import Signal
-from hanse.federation.weighting import WEIGHTINGS
+from hanse.federation.weighting import WEIGHTINGS, Standing
 from hanse.federation.wire.dense import encode_dense
-from hanse.recipe.model import FederationSpec
+from hanse.federation.wire.layout import Layout
+from hanse.recipe.federation import FederationSpec, ServerSpec, WeightsSpec
 
 
 def signal(samples: int = 10, reward: float = 0.5) -> Signal:
@@ -20,17 +22,24 @@ def signal(samples: int = 10, reward: float = 0.5) -> Signal:
 
 def upload(opened: Broadcast, client: int, values: torch.Tensor, **changes: object) -> bytes:
     fields = {"round": opened.round, "client": client, "base": opened.base, "dtype": opened.dtype}
-    fields |= {"signal": signal(), "values": encode_dense(values, opened.dtype)} | changes
+    payload = Payload("values", encode_dense(values, opened.dtype))
+    fields |= {"signal": signal(), "payload": payload} | changes
     return Upload(**fields).to_bytes()  # type: ignore[arg-type]
 
 
 def server(values: list[float], clients: int = 2, dtype: str = "float32", **spec: object) -> Server:
-    return Server(FederationSpec(**spec), dtype, list(range(clients)), ServerState(torch.tensor(values)))
+    layout = Layout(("w",), ((len(values),),), dtype)
+    state = ServerState(torch.tensor(values))
+    return Server(FederationSpec(**spec), layout, list(range(clients)), state, group_size=4)
+
+
+def open_(s: Server) -> Broadcast:
+    return Broadcast.from_bytes(s.open_round()[0], max_bytes=1 << 20)
 
 
 def test_the_mean_by_hand():
     s = server([1.0, 2.0], weighting="samples")
-    opened = s.open_round()
+    opened = open_(s)
     replies = {
         0: upload(opened, 0, torch.tensor([2.0, 2.0]), signal=signal(30, 1.0)),
         1: upload(opened, 1, torch.tensor([4.0, 0.0]), signal=signal(10, 0.0)),
@@ -45,23 +54,24 @@ def test_the_mean_by_hand():
 
 
 def test_weightings():
-    signals = [signal(30), signal(10)]
-    assert WEIGHTINGS["samples"]({}, signals, [1.0, 1.0])[0] == [0.75, 0.25]
-    assert WEIGHTINGS["uniform"]({}, signals, [1.0, 1.0])[0] == [0.5, 0.5]
-    assert WEIGHTINGS["samples"]({}, [signal(0), signal(0)], [1.0, 1.0])[0] == [0.5, 0.5]
+    standings = [Standing(0, signal(30), 1.0), Standing(1, signal(10), 1.0)]
+    assert WEIGHTINGS["samples"](WeightsSpec(), {}, standings)[0] == [30.0, 10.0]
+    assert WEIGHTINGS["uniform"](WeightsSpec(), {}, standings)[0] == [1.0, 1.0]
 
 
 def test_one_client_passes_through_unchanged_bit_for_bit():
     values = torch.randn(10_000, generator=torch.Generator().manual_seed(0))
     master = torch.randn(10_000, generator=torch.Generator().manual_seed(1)) * 1e-6
-    assert torch.equal(weighted_mean(master, master, [(1.0, values)]), values)
+    target = AGGREGATORS["mean"](master, [Contribution(1.0, values)])
+    agreement = Agreement(master, master, target, [len(master)])
+    assert torch.equal(SERVER_OPTIMIZERS["plain"](ServerSpec(), {}, agreement)[0], values)
 
 
 @given(st.permutations(range(4)))
 def test_the_order_in_which_uploads_arrive_does_not_matter(order):
     def close(order):
         s = server([0.1, 0.2, 0.3], clients=4)
-        opened = s.open_round()
+        opened = open_(s)
         vectors = [torch.rand(3, generator=torch.Generator().manual_seed(k)) for k in range(4)]
         s.close_round({k: upload(opened, k, vectors[k], signal=signal(k + 1)) for k in order})
         return s.state.master
@@ -72,8 +82,8 @@ def test_the_order_in_which_uploads_arrive_does_not_matter(order):
 def test_identical_clients_equal_one_client_up_to_rounding():
     values = torch.randn(1000, generator=torch.Generator().manual_seed(0))
     for weighting, (a, b) in itertools.product(WEIGHTINGS, [(1, 9), (5, 5)]):
-        s = server([0.0] * 1000, weighting=weighting)
-        opened = s.open_round()
+        s = server([0.0] * 1000, weighting=weighting, weights=WeightsSpec(fixed=[0.25, 0.75]))
+        opened = open_(s)
         s.close_round(
             {0: upload(opened, 0, values, signal=signal(a)), 1: upload(opened, 1, values, signal=signal(b))}
         )
@@ -82,7 +92,7 @@ def test_identical_clients_equal_one_client_up_to_rounding():
 
 def test_a_bfloat16_exchange_keeps_a_float32_master():
     s = server([1.0 + 2**-12], clients=1, dtype="bfloat16")
-    opened = s.open_round()
+    opened = open_(s)
     s.close_round({0: upload(opened, 0, torch.tensor([1.0078125]))})
     assert s.state.master.item() == 1.0 + 2**-12 + 0.0078125
     assert s.values().item() == torch.tensor(s.state.master.item()).bfloat16().float().item()
@@ -103,10 +113,10 @@ def refusals(opened: Broadcast) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("reason", list(refusals(server([0.0, 0.0]).open_round())))
+@pytest.mark.parametrize("reason", list(refusals(open_(server([0.0, 0.0])))))
 def test_a_bad_upload_is_left_out_counted_and_named(reason):
     s = server([0.0, 0.0])
-    opened = s.open_round()
+    opened = open_(s)
     record = s.close_round({0: upload(opened, 0, torch.tensor([3.0, 5.0])), 1: refusals(opened)[reason]})
     assert s.state.master.tolist() == [3.0, 5.0]
     assert reason in (record.screened[1].reason or "")
@@ -123,11 +133,10 @@ def test_a_round_without_usable_uploads_keeps_the_model():
 
 
 def test_broadcast_round_trip_and_bound():
-    opened = server([1.0, 2.0]).open_round()
-    data = opened.to_bytes()
+    data = server([1.0, 2.0]).open_round()[0]
     read = Broadcast.from_bytes(data, max_bytes=max_message_bytes(2, "float32"))
-    assert (read.round, read.base, bytes(read.values)) == (opened.round, opened.base, opened.values)
-    assert server([1.0, 2.0]).open_round().to_bytes() == data
+    assert (read.round, bytes(read.payload.data)) == (1, encode_dense(torch.tensor([1.0, 2.0]), "float32"))
+    assert read.to_bytes() == data == server([1.0, 2.0]).open_round()[0]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +166,7 @@ def test_a_hostile_number_in_the_header_is_left_out_and_the_round_goes_on():
     import struct
 
     s = server([0.0, 0.0])
-    opened = s.open_round()
+    opened = open_(s)
     good = upload(opened, 1, torch.tensor([9.0, 9.0]))
     prefix = struct.Struct(">4sBI32s")
     magic, version, length, _ = prefix.unpack_from(good)
@@ -170,4 +179,4 @@ def test_a_hostile_number_in_the_header_is_left_out_and_the_round_goes_on():
     record = s.close_round({0: upload(opened, 0, torch.tensor([3.0, 5.0])), 1: hostile})
     assert s.state.master.tolist() == [3.0, 5.0]
     assert record.screened[1].reason is not None
-    assert s.open_round().reward_mean == 0.5
+    assert open_(s).reward_mean == 0.5

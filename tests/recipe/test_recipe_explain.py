@@ -27,18 +27,18 @@ CASES: list[tuple[dict[str, Any], str, str, str]] = [
         "Did you mean group_size? Valid keys of [grpo]: ",
     ),
     ({"group_size": 4}, "group_size", "unknown key.", "This key belongs to [grpo]. "),
-    ({"lr": 1}, "lr", "unknown key.", "This key belongs to [policy.warmup] or [grpo]. "),
+    ({"lr": 1}, "lr", "unknown key.", "This key belongs to [policy.warmup] or [grpo] or [federation.server]. "),
     (
         {"federation": {"zzz": 1}},
         "federation.zzz",
         "unknown key.",
-        "Valid keys of [federation]: weighting, aggregation, exchange_dtype, moments, residual.",
+        "Valid keys of [federation]: weighting, weights, calibration, ",
     ),
     (
         {"policy": {"type": "tiny", "hiddn": 1}},
         "policy.hiddn",
         "unknown key.",
-        "Did you mean hidden? Valid keys of [policy]: type, hidden, ",
+        "Did you mean hidden? Valid keys of [policy]: type, seed, hidden, ",
     ),
     ({"policy": {"path": "x"}}, "policy.path", "unknown key.", 'This key belongs to policy.type = "hf". '),
     (

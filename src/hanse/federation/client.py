@@ -1,45 +1,78 @@
-"""A client of a federation: its own problems, its own moments, one round at a time, transport-free."""
+"""A client of a federation: its own problems, its own moments, one message at a time, transport-free."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from hanse.federation.messages import Broadcast, Upload, max_message_bytes
-from hanse.federation.signal import measure
-from hanse.federation.wire.dense import decode_dense, encode_dense
-from hanse.federation.wire.frame import WireError
+from hanse.federation.calibration import calibrate
+from hanse.federation.coherence import GradientMeter
+from hanse.federation.draw import Draw
+from hanse.federation.local import LOCAL_METHODS, Setting, Vectors
+from hanse.federation.messages import (
+    Broadcast,
+    Grant,
+    Report,
+    Resync,
+    Upload,
+    max_message_bytes,
+)
+from hanse.federation.payload import pack_vector, unpack, unpack_vector
+from hanse.federation.sending import Outbox, added, cast_quality, codec_in_force
+from hanse.federation.signal import Signal, measure
+from hanse.federation.wire.frame import WireError, kind_of
+from hanse.federation.wire.layout import Layout
+from hanse.federation.wire.patch import digest_of_values
 from hanse.grpo.learner import Learner, LearnerState
 from hanse.grpo.optimiser import Moments
 from hanse.grpo.step import Scoring, grpo_step
 from hanse.policy.rollout import Group
 from hanse.policy.sampler import Sampler
-from hanse.randomness import derive_seed, generator
-from hanse.recipe.model import FederationSpec
+from hanse.recipe.federation import FederationSpec
 from hanse.tasks.problem import Problem
+
+Rows = list[dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a round's local work came to: `target` float32, the values that the receiver should have."""
+
+    target: Tensor
+    signal: Signal
+    changed: int
+    extras: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ClientState:
-    """All that a client carries from one round to the next; never changed in place.
+    """All that a client carries from one message to the next; never changed in place.
 
-    `cursor` counts the problems drawn so far; `residual` is what the cast to the exchange dtype dropped,
-    float32, shape (numel,); `reply` is the last upload, kept to be re-sent byte for byte.
+    `cursor` counts the problems drawn so far. `residual` is added to the values that the next round starts
+    from, `unsent` to the next upload. `base`, `base_digest`: the values last received, in the exchange
+    dtype. `kept` belongs to the local method. `trained` waits for a grant. `replies` are the last round's,
+    kept to be re-sent byte for byte. Tensors float32 unless said otherwise, shape (numel,).
     """
 
     learner: LearnerState
     round: int = 0
     cursor: int = 0
     residual: Tensor | None = None
-    reply: bytes = b""
+    unsent: Tensor | None = None
+    base: Tensor | None = None
+    base_digest: str = ""
+    kept: Vectors = field(default_factory=dict)
+    trained: Trained | None = None
+    replies: tuple[bytes, ...] = ()
 
 
 @dataclass
 class Client:
-    """Trains on its own problems. `problems` never leave; what leaves is an Upload."""
+    """Trains on its own problems. `problems` never leave; what leaves is a Report or an Upload."""
 
     id: int
     name: str
@@ -47,51 +80,38 @@ class Client:
     seed: int
     federation: FederationSpec
     local_steps: int
+    layout: Layout
     state: ClientState
     earlier: ClientState | None = None
     """The state before the last round: a server that was restored may ask for that round again."""
-    _orders: dict[int, list[int]] = field(default_factory=dict)
 
-    def train(
-        self, data: bytes, sampler: Sampler, scorer: Scoring, learner: Learner
-    ) -> tuple[bytes, list[dict[str, float]]]:
-        """Answer a broadcast: the upload's bytes and the metrics of each local step.
+    def __post_init__(self) -> None:
+        codec = codec_in_force(self.federation, self.layout.dtype)
+        self._outbox = Outbox(self.federation, self.layout, codec)
+        self._method = LOCAL_METHODS[self.federation.local]
+        self._sizes = [part.stop - part.start for part in self.layout.slices()]
 
-        A repeated broadcast gets the same bytes and no training. Raises WireError for anything that is
-        not a broadcast of this round or the last.
+    def answer(self, data: bytes, sampler: Sampler, scorer: Scoring, learner: Learner) -> tuple[bytes, Rows]:
+        """Answer a broadcast or a grant: the reply's bytes, and the metrics of each local step.
+
+        A repeated message gets the same bytes and no work. Raises WireError for anything that is not a
+        broadcast of this round or the last, or a grant of this round.
         """
-        parameters = learner.policy.parameters
-        numel = parameters.numel
-        broadcast = Broadcast.from_bytes(data, max_bytes=numel * 4 + (1 << 17))
-        if broadcast.round == self.state.round and self._answers(broadcast):
-            return self.state.reply, []
+        if kind_of(data) == "grant":
+            return self._granted(Grant.from_bytes(data)), []
+        receives = sum(self._method.receives(self._sizes).values())
+        limit = max_message_bytes(self.layout.numel, self.layout.dtype) + 4 * receives
+        broadcast = Broadcast.from_bytes(data, max_bytes=limit)
+        if (
+            broadcast.round == self.state.round
+            and broadcast.base == self.state.base_digest
+            and self.state.replies
+        ):
+            return self.state.replies[0], []
         start = self._state_before(broadcast.round)
-        values = decode_dense(broadcast.values, broadcast.dtype, numel).to(torch.float32)
-        if start.residual is not None:
-            values += start.residual
-        parameters.load(values)
-        learner.state = self._learner_state(start.learner, parameters.master)
-        cursor, groups, rows = start.cursor, [], []
-        for _ in range(self.local_steps):
-            draw = _Draw(self, cursor)
-            result = grpo_step(draw, sampler, scorer, learner)
-            cursor = draw.cursor
-            groups += result.groups
-            rows.append(result.metrics)
-        reply = self._upload(broadcast, groups, parameters.master)
-        residual = self._residual(parameters.master, broadcast.dtype)
-        self.earlier = start
-        self.state = ClientState(_at_rest(learner.state), broadcast.round, cursor, residual, reply)
-        return reply, rows
-
-    def _answers(self, broadcast: Broadcast) -> bool:
-        try:
-            sent = Upload.from_bytes(
-                self.state.reply, max_bytes=max_message_bytes(len(broadcast.values), broadcast.dtype)
-            )
-        except WireError:
-            return False
-        return sent.base == broadcast.base
+        if broadcast.payload.form == "patch" and broadcast.patched != start.base_digest:
+            return Resync(broadcast.round, self.id).to_bytes(), []
+        return self._train(broadcast, start, sampler, scorer, learner)
 
     def _state_before(self, round: int) -> ClientState:
         """The state to train round `round` from: after a restored server, perhaps the earlier one."""
@@ -100,6 +120,69 @@ class Client:
         if self.earlier is not None and self.earlier.round < round:
             return self.earlier
         raise WireError(f"asked for round {round}, but round {self.state.round} is done")
+
+    def _train(
+        self, broadcast: Broadcast, start: ClientState, sampler: Sampler, scorer: Scoring, learner: Learner
+    ) -> tuple[bytes, Rows]:
+        base = unpack(broadcast.payload, start.base, self.layout, start.base_digest or None)
+        if digest_of_values(base, self.layout) != broadcast.base:
+            raise WireError("the values are not those that the server names")
+        extras = self._extras(broadcast)
+        parameters = learner.policy.parameters
+        first = added(base.to(torch.float32), start.residual)
+        parameters.load(first)
+        method = self._method.client(
+            Setting(self.federation.local_options, first, extras, start.kept, self._sizes)
+        )
+        meter = GradientMeter(first) if self.federation.weighting == "coherence" else None
+        learner.corrections = (method,) if meter is None else (meter, method)
+        before = self._learner_state(start.learner, parameters.master)
+        learner.state = replace(before, moments=method.moments(before.moments))
+        steps, cursor, rows = self._steps(broadcast, start.cursor, sampler, scorer, learner)
+        learner.corrections = ()
+        target = added(parameters.master.cpu(), start.unsent)
+        sends, kept = method.finish(parameters.master, learner.state.moments)
+        rows[-1] |= cast_quality(target, first, self.layout)
+        trained = Trained(
+            target=target,
+            signal=measure(
+                steps,
+                len(self.problems),
+                updates=method.updates,
+                coherence=0.0 if meter is None else meter.signal(),
+            ),
+            changed=self._outbox.count_changed(target, base),
+            extras={name: pack_vector(vector) for name, vector in sends.items()},
+        )
+        rows[-1]["comm/density"] = trained.changed / self.layout.numel
+        self.earlier = start
+        self.state = ClientState(
+            learner=_at_rest(learner.state),
+            round=broadcast.round,
+            cursor=cursor,
+            base=base,
+            base_digest=broadcast.base,
+            kept=kept,
+            trained=trained,
+        )
+        return (self._report() if broadcast.reporting else self._upload(_count(broadcast, trained))), rows
+
+    def _steps(
+        self, broadcast: Broadcast, cursor: int, sampler: Sampler, scorer: Scoring, learner: Learner
+    ) -> tuple[list[list[Group]], int, Rows]:
+        """The groups of each local step, the cursor after them, and their metrics."""
+        draw = Draw(self.problems, self.seed, self.id, cursor)
+        weigh = partial(calibrate, global_mean=broadcast.reward_mean, spec=self.federation.calibration)
+        results = [grpo_step(draw, sampler, scorer, learner, weigh) for _ in range(self.local_steps)]
+        return [r.groups for r in results], draw.cursor, [dict(r.metrics) for r in results]
+
+    def _extras(self, broadcast: Broadcast) -> Vectors:
+        sizes = self._method.receives(self._sizes)
+        if not broadcast.extras:
+            return {}
+        if set(broadcast.extras) != set(sizes):
+            raise WireError("extras are not those of the local method")
+        return {name: unpack_vector(broadcast.extras[name], size) for name, size in sizes.items()}
 
     def _learner_state(self, kept: LearnerState, like: Tensor) -> LearnerState:
         """A copy to train with, so that `kept` stays what it was."""
@@ -111,47 +194,55 @@ class Client:
             fresh = Moments(first, second, moments.updates)
         return replace(kept, moments=fresh, counters=kept.counters.copy())
 
-    def _upload(self, broadcast: Broadcast, groups: list[Group], master: Tensor) -> bytes:
-        return Upload(
-            round=broadcast.round,
+    def _report(self) -> bytes:
+        state, trained = self.state, self.state.trained
+        assert trained is not None
+        reply = Report(state.round, self.id, state.base_digest, trained.signal, trained.changed).to_bytes()
+        self.state = replace(state, replies=(reply,))
+        return reply
+
+    def _granted(self, grant: Grant) -> bytes:
+        if grant.client != self.id or grant.round != self.state.round:
+            raise WireError(f"a grant for client {grant.client} in round {grant.round}")
+        if self.state.trained is None:
+            return self.state.replies[-1]
+        return self._upload(grant.entries)
+
+    def _upload(self, count: int | None) -> bytes:
+        state, trained = self.state, self.state.trained
+        assert trained is not None and state.base is not None
+        sent = self._outbox.send(trained.target, state.base, state.base_digest, count)
+        reply = Upload(
+            round=state.round,
             client=self.id,
-            base=broadcast.base,
-            dtype=broadcast.dtype,
-            signal=measure(groups, len(self.problems)),
-            values=encode_dense(master, broadcast.dtype),
+            base=state.base_digest,
+            dtype=self.layout.dtype,
+            signal=trained.signal,
+            payload=sent.payload,
+            changed=trained.changed,
+            extras=trained.extras,
         ).to_bytes()
+        self.state = replace(
+            state,
+            residual=sent.residual,
+            unsent=sent.unsent,
+            base=None if self._outbox.codec == "dense" else state.base,
+            trained=None,
+            replies=(*state.replies, reply),
+        )
+        return reply
 
-    def _residual(self, master: Tensor, dtype: str) -> Tensor | None:
-        if dtype == "float32" or self.federation.residual == "discard":
-            return None
-        sent = decode_dense(encode_dense(master, dtype), dtype, master.numel())
-        return master.cpu() - sent.to(torch.float32)
 
-    def order(self, epoch: int) -> list[int]:
-        """The order in which epoch `epoch` visits the problems."""
-        if epoch not in self._orders:
-            shuffled = generator(self.seed, "order", self.id, epoch).permutation(len(self.problems))
-            self._orders = {epoch: shuffled.tolist()}
-        return self._orders[epoch]
+def _count(broadcast: Broadcast, trained: Trained) -> int | None:
+    """Entries that may be sent without asking: all (None), a number, or a share of what changed."""
+    if broadcast.entries is not None:
+        return broadcast.entries
+    if broadcast.fraction is not None:
+        return round(broadcast.fraction * trained.changed)
+    return None
 
 
 def _at_rest(state: LearnerState) -> LearnerState:
     """The state between rounds: moments in host memory, as several clients may share one accelerator."""
     moments = state.moments
     return replace(state, moments=Moments(moments.first.cpu(), moments.second.cpu(), moments.updates))
-
-
-class _Draw:
-    """Draws problems from a client's stream, epoch after epoch, starting at a cursor."""
-
-    def __init__(self, client: Client, cursor: int) -> None:
-        self.client, self.cursor = client, cursor
-
-    def __call__(self, count: int) -> tuple[list[Problem], list[int]]:
-        client, problems, seeds = self.client, [], []
-        for _ in range(count):
-            epoch, place = divmod(self.cursor, len(client.problems))
-            problems.append(client.problems[client.order(epoch)[place]])
-            seeds.append(derive_seed(client.seed, "sample", client.id, self.cursor))
-            self.cursor += 1
-        return problems, seeds

@@ -1,27 +1,56 @@
-"""What client and server say to one another: frozen dataclasses that turn themselves into bytes."""
+"""What client and server say to one another: frozen dataclasses that turn themselves into bytes.
+
+A round is Broadcast -> Upload, or with a budget Broadcast -> Report -> Grant -> Upload. A client that does
+not hold the base that a patch is for answers Resync and gets whole values.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, Literal
 
-from hanse.federation.signal import Signal
+from hanse.federation.signal import MAX_REWARD, Signal
 from hanse.federation.wire.dense import DTYPES
-from hanse.federation.wire.frame import WireError, decode_frame, encode_frame, field
+from hanse.federation.wire.frame import Frame, WireError, decode_frame, encode_frame
+from hanse.federation.wire.frame import field as read
 
 HEADER_ROOM = 1 << 16
 """Bytes that a message may have beside its values."""
+MAX_EXTRAS = 2
+"""Vectors that a message may carry beside its values."""
+Form = Literal["values", "patch", "quantised"]
+_FORMS = ("values", "patch", "quantised")
+
+
+@dataclass(frozen=True)
+class Payload:
+    """Values on the way: "values" stand for themselves, a "patch" or "quantised" changes need the base."""
+
+    form: Form
+    data: bytes | memoryview
 
 
 @dataclass(frozen=True)
 class Broadcast:
-    """The server opens a round: everybody's new values, and the global mean reward of the last round."""
+    """The server opens a round: everybody's new values, and the global mean reward of the last round.
+
+    `base` is the hash of the values, `patched` of those that a patch is for. `entries`: how many changed
+    entries may be uploaded; `fraction`: the share of them, where nothing is known yet; `reporting`: whether
+    a Report is asked for first. `extras`: further float32 vectors by name.
+    """
 
     round: int
-    values: bytes | memoryview
+    payload: Payload
     dtype: str
     base: str
+    patched: str | None = None
     reward_mean: float | None = None
+    entries: int | None = None
+    fraction: float | None = None
+    reporting: bool = False
+    extras: Mapping[str, bytes | memoryview] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         return self._encoded
@@ -29,87 +58,179 @@ class Broadcast:
     @cached_property
     def _encoded(self) -> bytes:
         """Kept, as one broadcast goes to many clients."""
-        fields = {
-            "round": self.round,
-            "dtype": self.dtype,
-            "base": self.base,
-            "reward_mean": self.reward_mean,
-        }
-        return encode_frame("broadcast", fields, [self.values])
+        names = ("round", "dtype", "base", "patched", "reward_mean", "entries", "fraction", "reporting")
+        return _pack("broadcast", self, names, self.payload, self.extras)
 
     @classmethod
     def from_bytes(cls, data: bytes, *, max_bytes: int) -> Broadcast:
         """Raises WireError."""
         frame = decode_frame(data, kind="broadcast", max_bytes=max_bytes)
-        (values,) = _exactly(frame.buffers, 1)
+        payload, extras = _unpack(frame)
+        entries = read(frame, "entries", (int, type(None)))
         return cls(
-            round=_count(field(frame, "round", int)),
-            values=values,
-            dtype=_dtype(field(frame, "dtype", str)),
-            base=field(frame, "base", str),
-            reward_mean=field(frame, "reward_mean", (float, type(None))),
+            round=_count(read(frame, "round", int)),
+            payload=payload,
+            dtype=_dtype(frame),
+            base=read(frame, "base", str),
+            patched=read(frame, "patched", (str, type(None))),
+            reward_mean=_number(frame, "reward_mean", MAX_REWARD),
+            entries=None if entries is None else _count(entries),
+            fraction=_number(frame, "fraction", 1.0),
+            reporting=read(frame, "reporting", bool),
+            extras=extras,
         )
+
+
+@dataclass(frozen=True)
+class Report:
+    """A client has trained: its signal, and how many exchanged values changed."""
+
+    round: int
+    client: int
+    base: str
+    signal: Signal
+    changed: int
+
+    def to_bytes(self) -> bytes:
+        fields = {"round": self.round, "client": self.client, "base": self.base, "changed": self.changed}
+        return encode_frame("report", {**fields, "signal": self.signal.to_fields()})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Report:
+        """Raises WireError."""
+        frame = decode_frame(data, kind="report", max_bytes=HEADER_ROOM)
+        return cls(
+            round=_count(read(frame, "round", int)),
+            client=_count(read(frame, "client", int)),
+            base=read(frame, "base", str),
+            signal=_signal(frame),
+            changed=_count(read(frame, "changed", int)),
+        )
+
+
+@dataclass(frozen=True)
+class Grant:
+    """The server's answer to a report: how many changed entries the client may upload."""
+
+    round: int
+    client: int
+    entries: int
+
+    def to_bytes(self) -> bytes:
+        fields = {"round": self.round, "client": self.client, "entries": self.entries}
+        return encode_frame("grant", fields)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Grant:
+        """Raises WireError."""
+        frame = decode_frame(data, kind="grant", max_bytes=HEADER_ROOM)
+        return cls(*(_count(read(frame, name, int)) for name in ("round", "client", "entries")))
+
+
+@dataclass(frozen=True)
+class Resync:
+    """A client's plea for whole values: it does not hold the base of the patch that it received."""
+
+    round: int
+    client: int
+
+    def to_bytes(self) -> bytes:
+        return encode_frame("resync", {"round": self.round, "client": self.client})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Resync:
+        """Raises WireError."""
+        frame = decode_frame(data, kind="resync", max_bytes=HEADER_ROOM)
+        return cls(*(_count(read(frame, name, int)) for name in ("round", "client")))
 
 
 @dataclass(frozen=True)
 class Upload:
     """A client answers: its signal and its values after training (values, not differences: in float32
-    `old + (new - old)` is not `new`)."""
+    `old + (new - old)` is not `new`). `changed`: how many of them differ from the base before selection."""
 
     round: int
     client: int
     base: str
     dtype: str
     signal: Signal
-    values: bytes | memoryview
+    payload: Payload
+    changed: int = 0
+    extras: Mapping[str, bytes | memoryview] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        fields = {
-            "round": self.round,
-            "client": self.client,
-            "base": self.base,
-            "dtype": self.dtype,
-            "signal": self.signal.to_fields(),
-        }
-        return encode_frame("upload", fields, [self.values])
+        names = ("round", "client", "base", "dtype", "changed")
+        return _pack("upload", self, names, self.payload, self.extras, signal=self.signal.to_fields())
 
     @classmethod
     def from_bytes(cls, data: bytes, *, max_bytes: int) -> Upload:
         """Raises WireError."""
         frame = decode_frame(data, kind="upload", max_bytes=max_bytes)
-        (values,) = _exactly(frame.buffers, 1)
-        try:
-            signal = Signal.from_fields(frame.fields.get("signal"))
-        except ValueError as error:
-            raise WireError(str(error)) from error
+        payload, extras = _unpack(frame)
         return cls(
-            round=_count(field(frame, "round", int)),
-            client=_count(field(frame, "client", int)),
-            base=field(frame, "base", str),
-            dtype=_dtype(field(frame, "dtype", str)),
-            signal=signal,
-            values=values,
+            round=_count(read(frame, "round", int)),
+            client=_count(read(frame, "client", int)),
+            base=read(frame, "base", str),
+            dtype=_dtype(frame),
+            signal=_signal(frame),
+            payload=payload,
+            changed=_count(read(frame, "changed", int)),
+            extras=extras,
         )
 
 
-def max_message_bytes(numel: int, dtype: str) -> int:
-    """The largest honest message for `numel` parameters."""
-    return numel * DTYPES[dtype].itemsize + HEADER_ROOM
+def max_message_bytes(numel: int, dtype: str, extras: int = 0) -> int:
+    """The largest honest message for `numel` parameters and `extras` vectors of as many float32 values."""
+    values = numel * DTYPES[dtype].itemsize
+    return values + values // 1000 + extras * numel * 4 + HEADER_ROOM
 
 
-def _exactly(buffers: tuple[memoryview, ...], count: int) -> tuple[memoryview, ...]:
-    if len(buffers) != count:
-        raise WireError(f"{len(buffers)} buffers; expected {count}")
-    return buffers
+def _pack(
+    kind: str,
+    message: object,
+    names: Sequence[str],
+    payload: Payload,
+    extras: Mapping[str, bytes | memoryview],
+    **more: Any,
+) -> bytes:
+    fields = {name: getattr(message, name) for name in names} | more
+    fields |= {"form": payload.form, "extras": list(extras)}
+    return encode_frame(kind, fields, [payload.data, *extras.values()])
+
+
+def _unpack(frame: Frame) -> tuple[Payload, dict[str, memoryview]]:
+    names, form = read(frame, "extras", list), read(frame, "form", str)
+    if len(names) > MAX_EXTRAS or not all(type(n) is str for n in names) or len(set(names)) != len(names):
+        raise WireError("extras are not a few different names")
+    if len(frame.buffers) != 1 + len(names):
+        raise WireError(f"{len(frame.buffers)} buffers; expected {1 + len(names)}")
+    if form not in _FORMS:
+        raise WireError("unknown form of values")
+    return Payload(form, frame.buffers[0]), dict(zip(names, frame.buffers[1:], strict=True))
+
+
+def _signal(frame: Frame) -> Signal:
+    try:
+        return Signal.from_fields(frame.fields.get("signal"))
+    except ValueError as error:
+        raise WireError(str(error)) from error
 
 
 def _count(value: int) -> int:
-    if not 0 <= value < 2**31:
+    if not 0 <= value < 2**40:
         raise WireError("a count is out of range")
     return value
 
 
-def _dtype(value: str) -> str:
+def _number(frame: Frame, name: str, limit: float) -> float | None:
+    value = read(frame, name, (float, int, type(None)))
+    if value is not None and not abs(value) <= limit:
+        raise WireError(f"field {name!r} is out of range")
+    return None if value is None else float(value)
+
+
+def _dtype(frame: Frame) -> str:
+    value: str = read(frame, "dtype", str)
     if value not in DTYPES:
         raise WireError("unknown dtype")
     return value

@@ -1,46 +1,132 @@
-"""What a server accepts: every upload is read here first, and a bad one is counted, never fatal."""
+"""What a server accepts: every message is read here first, and a bad one is counted, never fatal."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from hanse.federation.messages import Broadcast, Upload, max_message_bytes
-from hanse.federation.wire.dense import decode_dense
+from hanse.federation.messages import Report, Upload, max_message_bytes
+from hanse.federation.payload import entries_of, unpack
+from hanse.federation.signal import Signal, largest_std
 from hanse.federation.wire.frame import WireError
+from hanse.federation.wire.layout import Layout
+from hanse.recipe.federation import ScreeningSpec
 
 
 @dataclass(frozen=True)
 class Screened:
-    """An upload that passed, and the norm of its update; or the reason why it did not pass.
+    """An upload that passed, the norm of its update, and how many entries it changes; or the reason why it
+    did not pass.
 
-    Values stay encoded here: the server decodes one client's at a time.
+    `values` are those of small models only; of large ones the server decodes one client's at a time.
     """
 
     client: int
     upload: Upload | None
     norm: float = 0.0
+    entries: int = 0
     reason: str | None = None
+    values: Tensor | None = None
 
 
-def screen(data: bytes, client: int, broadcast: Broadcast, base: Tensor) -> Screened:
-    """Check one client's bytes against the open round: form, size, round, base, sender, finite values.
+@dataclass(frozen=True)
+class Screen:
+    """Checks messages against the open round.
 
-    `base` holds the broadcast's values, shape (numel,).
+    `base`: the round's values, shape (numel,) in the exchange dtype, `digest` their hash; `extras`: sizes of
+    the vectors that each upload must carry; `group_size`: of honest groups; `keep`: whether decoded values
+    are kept.
     """
-    numel = base.numel()
-    try:
-        upload = Upload.from_bytes(data, max_bytes=max_message_bytes(numel, broadcast.dtype))
-        if upload.client != client:
-            raise WireError("speaks in another client's name")
-        if upload.round != broadcast.round:
-            raise WireError(f"is for round {upload.round}, not {broadcast.round}")
-        if upload.base != broadcast.base:
-            raise WireError("was trained from another base")
-        if upload.dtype != broadcast.dtype:
+
+    spec: ScreeningSpec
+    layout: Layout
+    round: int
+    digest: str
+    base: Tensor
+    extras: Mapping[str, int]
+    group_size: int
+    keep: bool = False
+
+    def report(self, data: bytes, client: int) -> Report:
+        """Raises WireError, in words, for a report that cannot be used."""
+        report = Report.from_bytes(data)
+        self._belongs(report, client)
+        if report.changed > self.layout.numel:
+            raise WireError("more changed entries than there are parameters")
+        self._plausible(report.signal)
+        return report
+
+    def upload(self, data: bytes, client: int, allowed: int | None, reported: Signal | None) -> Screened:
+        """One client's upload: form, size, round, base, sender, budget, finite values.
+
+        `allowed`: the entries granted; `reported`: the signal of its report.
+        """
+        try:
+            return self._upload(data, client, allowed, reported)
+        except WireError as error:
+            return Screened(client, None, reason=str(error))
+
+    def _upload(self, data: bytes, client: int, allowed: int | None, reported: Signal | None) -> Screened:
+        limit = max_message_bytes(self.layout.numel, self.layout.dtype) + 4 * sum(self.extras.values())
+        upload = Upload.from_bytes(data, max_bytes=limit)
+        self._belongs(upload, client)
+        if upload.dtype != self.layout.dtype:
             raise WireError("has another dtype")
-        values = decode_dense(upload.values, upload.dtype, numel)
-    except WireError as error:
-        return Screened(client, None, reason=str(error))
-    return Screened(client, upload, float((values.double() - base.double()).norm()))
+        self._plausible(upload.signal)
+        if reported is not None and upload.signal != reported:
+            raise WireError("has another signal than its report")
+        if {name: len(data) for name, data in upload.extras.items()} != {
+            name: 4 * size for name, size in self.extras.items()
+        }:
+            raise WireError("carries other vectors than the local method asks for")
+        values = unpack(upload.payload, self.base, self.layout, self.digest)
+        entries = entries_of(values, self.base)
+        if allowed is not None and entries > allowed:
+            raise WireError(f"changes {entries} entries; granted were {allowed}")
+        norm = float((values.double() - self.base.double()).norm())
+        return Screened(client, upload, norm, entries, values=values if self.keep else None)
+
+    def values(self, screened: Screened) -> Tensor:
+        """The values of an upload that passed, shape (numel,) in the exchange dtype."""
+        assert screened.upload is not None
+        if screened.values is not None:
+            return screened.values
+        return unpack(screened.upload.payload, self.base, self.layout, self.digest)
+
+    def _belongs(self, message: Report | Upload, client: int) -> None:
+        if message.client != client:
+            raise WireError("speaks in another client's name")
+        if message.round != self.round:
+            raise WireError(f"is for round {message.round}, not {self.round}")
+        if message.base != self.digest:
+            raise WireError("was trained from another base")
+
+    def _plausible(self, signal: Signal) -> None:
+        """No honest client reports a deviation that its mean reward excludes: a necessary condition only."""
+        if self.spec.reward_range is None:
+            return
+        low, high = self.spec.reward_range
+        if not low - 1e-6 <= signal.reward_mean <= high + 1e-6:
+            raise WireError(f"reports a mean reward outside [{low:g}, {high:g}]")
+        widest = math.sqrt(max(0.0, (high - signal.reward_mean) * (signal.reward_mean - low)))
+        bound = widest if signal.partial else largest_std(signal.reward_mean, low, high, self.group_size)
+        if signal.reward_std > bound + 1e-6 or signal.reward_std_pooled > widest + 1e-6:
+            raise WireError("reports a reward deviation that its mean reward excludes")
+
+
+def gate_norms(screened: Sequence[Screened], spec: ScreeningSpec) -> list[Screened]:
+    """Refuse updates whose norm is above `max_norm` times the median of at least three."""
+    norms = [s.norm for s in screened if s.upload is not None]
+    if spec.max_norm is None or len(norms) < 3 or not (middle := statistics.median(norms)) > 0:
+        return list(screened)
+    limit = spec.max_norm * middle
+    return [
+        replace(s, upload=None, reason=f"update norm {s.norm:.3g}; the median is {middle:.3g}")
+        if s.upload is not None and s.norm > limit
+        else s
+        for s in screened
+    ]

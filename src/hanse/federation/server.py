@@ -2,93 +2,301 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hanse.federation.aggregation import weighted_mean
-from hanse.federation.messages import Broadcast
-from hanse.federation.screening import Screened, screen
-from hanse.federation.weighting import WEIGHTINGS
-from hanse.federation.wire.dense import DTYPES, decode_dense, digest_of, encode_dense
-from hanse.recipe.model import FederationSpec
+from hanse.federation.aggregation import AGGREGATORS, Contribution, scales
+from hanse.federation.budget import share_entries
+from hanse.federation.diagnostics import MOST_VALUES, cosines
+from hanse.federation.downlink import Downlink
+from hanse.federation.local import LOCAL_METHODS, Delivered, Vectors
+from hanse.federation.messages import Broadcast, Grant, Report, Resync
+from hanse.federation.payload import cast, pack_vector, unpack_vector
+from hanse.federation.screening import Screen, Screened, gate_norms
+from hanse.federation.sending import codec_in_force
+from hanse.federation.server_optimizer import SERVER_OPTIMIZERS, Agreement, OptimizerState
+from hanse.federation.weighting import Standing, weigh
+from hanse.federation.wire.dense import DTYPES
+from hanse.federation.wire.frame import WireError, kind_of
+from hanse.federation.wire.layout import Layout
+from hanse.federation.wire.patch import digest_of_values
+from hanse.randomness import generator
+from hanse.recipe.federation import FederationSpec
 
 
 @dataclass
 class ServerState:
-    """What survives a crash. `master` is float32, shape (numel,); `round` is the next one to open."""
+    """What survives a crash. `master` is float32, shape (numel,); `round` is the next one to open.
+
+    `weighting` is JSON; `optimizer` and `local` are tensors of the server optimiser and the local method;
+    `reported`: changed entries and reward deviation that clients last reported, for lagged grants.
+    """
 
     master: Tensor
     round: int = 1
     reward_mean: float | None = None
     weighting: Mapping[str, Any] = field(default_factory=dict)
+    optimizer: OptimizerState = field(default_factory=dict)
+    local: Vectors = field(default_factory=dict)
+    downlink: Downlink = field(default_factory=Downlink)
+    reported: dict[int, tuple[int, float]] = field(default_factory=dict)
     ledger: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """What a round did: weights by client, and every upload, accepted or refused with a reason."""
+    """What a round did: weights by client, and every upload, accepted or refused with a reason.
+
+    `entries`: changed entries that were accepted; `granted`: entries by client where a budget is set;
+    `cosines`: between clients' updates, where the model is small enough to compare them.
+    """
 
     round: int
     weights: dict[int, float]
     screened: list[Screened]
     bytes_up: int
     bytes_down: int
+    granted: dict[int, int] = field(default_factory=dict)
+    cosines: dict[tuple[int, int], float] = field(default_factory=dict)
+
+    @property
+    def entries(self) -> int:
+        return sum(s.entries for s in self.screened if s.upload is not None)
+
+
+@dataclass
+class _Open:
+    """An open round. `base`: what everybody gets, in the exchange dtype, shape (numel,)."""
+
+    digest: str
+    base: Tensor
+    clients: list[int]
+    screen: Screen
+    granted: dict[int, int]
+    reports: dict[int, Report] = field(default_factory=dict)
+    refused: list[Screened] = field(default_factory=list)
+    bytes_up: int = 0
+    bytes_down: int = 0
 
 
 class Server:
-    """Opens rounds and closes them; holds float32 master values whatever dtype is exchanged."""
+    """Opens rounds and closes them; holds float32 master values whatever dtype is exchanged.
 
-    def __init__(self, spec: FederationSpec, dtype: str, clients: list[int], state: ServerState) -> None:
-        self.spec, self.dtype, self.clients, self.state = spec, dtype, sorted(clients), state
-        self._weigh = WEIGHTINGS[spec.weighting]
-        self._open: Broadcast | None = None
+    A round is `open_round`, `missing` for clients that ask for whole values, with a budget `grant`, and
+    `close_round`. `exchange.run_round` does all of it. `seed` draws who takes part, `group_size` bounds
+    honest signals.
+    """
 
-    def open_round(self) -> Broadcast:
-        """What every client receives now. Opening the same round twice gives the same message."""
-        values = encode_dense(self.state.master, self.dtype)
-        self._open = Broadcast(
-            self.state.round, values, self.dtype, digest_of(values), self.state.reward_mean
+    def __init__(
+        self,
+        spec: FederationSpec,
+        layout: Layout,
+        clients: Sequence[int],
+        state: ServerState,
+        *,
+        seed: int = 0,
+        group_size: int = 2,
+    ) -> None:
+        self.spec, self.layout, self.clients, self.state = spec, layout, sorted(clients), state
+        self.seed, self.group_size = seed, group_size
+        self.codec = codec_in_force(spec, layout.dtype)
+        self._method = LOCAL_METHODS[spec.local]
+        self._sizes = [part.stop - part.start for part in layout.slices()]
+        self._open: _Open | None = None
+
+    @property
+    def reporting(self) -> bool:
+        """Whether clients report before they upload."""
+        budget = self.spec.budget
+        return budget.fraction is not None and budget.share != "own" and budget.grant == "report"
+
+    def open_round(self) -> dict[int, bytes]:
+        """What each client that takes part receives now. Opening a round twice gives the same messages."""
+        base = cast(self.state.master, self.layout)
+        digest = digest_of_values(base, self.layout)
+        clients = self._participants()
+        keep = len(clients) * base.numel() <= MOST_VALUES
+        sends = self._method.sends(self._sizes)
+        screen = Screen(
+            self.spec.screening, self.layout, self.state.round, digest, base, sends, self.group_size, keep
         )
-        return self._open
+        self._open = _Open(digest, base, clients, screen, self._lagged_grants(clients))
+        lossless = self.codec != "dense"
+        held = {k: self.state.downlink.known_to(k) if lossless else None for k in clients}
+        return self._send(self._broadcasts(held))
+
+    def resend(self, replies: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Whole values for clients that did not hold the base of the patch that they received."""
+        opened = self._opened()
+        asking = []
+        for client in opened.clients:
+            if client in replies and _is_resync(replies[client], client, self.state.round):
+                asking.append(client)
+                opened.bytes_up += len(replies[client])
+                self.state.ledger[f"client {client}: asked for whole values"] += 1
+        return self._send(self._broadcasts(dict.fromkeys(asking)))
+
+    def grant(self, replies: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Share the round's budget among the clients that reported; nothing where nobody has to report."""
+        if not self.reporting:
+            return {}
+        opened = self._opened()
+        for client in opened.clients:
+            if client not in replies:
+                continue
+            opened.bytes_up += len(replies[client])
+            try:
+                opened.reports[client] = opened.screen.report(replies[client], client)
+            except WireError as error:
+                opened.refused.append(Screened(client, None, reason=str(error)))
+        reported = {k: (r.changed, r.signal.reward_std) for k, r in opened.reports.items()}
+        opened.granted = self._shared(reported)
+        grants = {k: Grant(self.state.round, k, n).to_bytes() for k, n in opened.granted.items()}
+        return self._send(grants)
 
     def close_round(self, uploads: Mapping[int, bytes]) -> RoundRecord:
         """Screen, weigh, combine. Keeps the model where no upload is usable.
 
         `uploads` maps client id to the bytes received; their order does not matter.
         """
-        if self._open is None:
-            raise RuntimeError("no round is open")
-        opened = self._open
-        base = decode_dense(opened.values, self.dtype, self.state.master.numel())
-        known = [k for k in self.clients if k in uploads]
-        screened = [screen(uploads[k], k, opened, base) for k in known]
-        weights = self._combine([s for s in screened if s.upload is not None], base)
+        opened = self._opened()
+        screened = gate_norms([*opened.refused, *self._screened(opened, uploads)], self.spec.screening)
+        screened.sort(key=lambda s: s.client)
+        good = [s for s in screened if s.upload is not None]
+        weights = self._combine(opened, good) if good else {}
         for refused in (s for s in screened if s.reason is not None):
             self.state.ledger[f"client {refused.client}: {refused.reason}"] += 1
+        self.state.reported |= {s.client: _reported(s) for s in good}
+        if self.codec != "dense":
+            self.state.downlink.answered([s.client for s in good], opened.digest, opened.base)
+        record = RoundRecord(
+            self.state.round,
+            weights,
+            [replace(s, values=None) for s in screened],
+            opened.bytes_up,
+            opened.bytes_down,
+            opened.granted,
+            cosines(opened.base, {s.client: s.values for s in good if s.values is not None}),
+        )
         self.state.round += 1
         self._open = None
-        up = sum(len(uploads[k]) for k in known)
-        down = len(opened.to_bytes()) * len(self.clients)
-        return RoundRecord(opened.round, weights, screened, up, down)
-
-    def _combine(self, good: list[Screened], base: Tensor) -> dict[int, float]:
-        if not good:
-            return {}
-        uploads = [s.upload for s in good if s.upload is not None]
-        signals = [upload.signal for upload in uploads]
-        norms = [s.norm for s in good]
-        weights, self.state.weighting = self._weigh(self.state.weighting, signals, norms)
-        decoded = (decode_dense(upload.values, self.dtype, base.numel()) for upload in uploads)
-        self.state.master = weighted_mean(self.state.master, base, zip(weights, decoded, strict=True))
-        total = max(1, sum(signal.samples for signal in signals))
-        self.state.reward_mean = sum(s.reward_mean * s.samples for s in signals) / total
-        return {s.client: w for s, w in zip(good, weights, strict=True)}
+        return record
 
     def values(self) -> Tensor:
-        """The current values as clients will compute with them, in float32."""
-        return self.state.master.to(DTYPES[self.dtype]).to(torch.float32)
+        """The current values as clients will compute with them, in float32: of weight averaging the mean."""
+        master = self.state.optimizer.get("average", self.state.master)
+        return master.to(DTYPES[self.layout.dtype]).to(torch.float32)
+
+    # --- opening ------------------------------------------------------------------------------------------
+
+    def _participants(self) -> list[int]:
+        """The clients of this round: all, or a seeded draw of the recipe's share."""
+        if self.spec.participation == 1.0:
+            return self.clients
+        count = max(1, round(self.spec.participation * len(self.clients)))
+        drawn = generator(self.seed, "participation", self.state.round).permutation(len(self.clients))
+        return sorted(self.clients[i] for i in drawn[:count].tolist())
+
+    def _broadcasts(self, held: Mapping[int, str | None]) -> dict[int, bytes]:
+        """One message a client; those that hold the same base and may send as much share one."""
+        opened, budget = self._opened(), self.spec.budget
+        names = self._method.receives(self._sizes)
+        extras = {n: pack_vector(self.state.local[n]) for n in names if n in self.state.local}
+        made: dict[tuple[str | None, int | None], bytes] = {}
+        for client, patched in held.items():
+            entries = opened.granted.get(client)
+            if (patched, entries) not in made:
+                made[patched, entries] = Broadcast(
+                    round=self.state.round,
+                    payload=self.state.downlink.payload(opened.base, patched, self.layout, self.codec),
+                    dtype=self.layout.dtype,
+                    base=opened.digest,
+                    patched=patched,
+                    reward_mean=self.state.reward_mean,
+                    entries=entries,
+                    fraction=budget.fraction if entries is None and not self.reporting else None,
+                    reporting=self.reporting,
+                    extras=extras,
+                ).to_bytes()
+        return {client: made[patched, opened.granted.get(client)] for client, patched in held.items()}
+
+    def _lagged_grants(self, clients: Sequence[int]) -> dict[int, int]:
+        """Grants by what clients last reported; none for those that never did."""
+        budget = self.spec.budget
+        if budget.fraction is None or budget.share == "own" or budget.grant != "lagged":
+            return {}
+        return self._shared({k: self.state.reported[k] for k in clients if k in self.state.reported})
+
+    def _shared(self, reported: Mapping[int, tuple[int, float]]) -> dict[int, int]:
+        assert self.spec.budget.fraction is not None
+        by_signal = self.spec.budget.share == "signal"
+        shares = [std if by_signal else 1.0 for _, std in reported.values()]
+        counts = share_entries([n for n, _ in reported.values()], shares, self.spec.budget.fraction)
+        return dict(zip(reported, counts, strict=True))
+
+    def _send(self, messages: dict[int, bytes]) -> dict[int, bytes]:
+        self._opened().bytes_down += sum(map(len, messages.values()))
+        return messages
+
+    def _opened(self) -> _Open:
+        if self._open is None:
+            raise RuntimeError("no round is open")
+        return self._open
+
+    # --- closing ------------------------------------------------------------------------------------------
+
+    def _screened(self, opened: _Open, uploads: Mapping[int, bytes]) -> Iterator[Screened]:
+        asked = opened.reports if self.reporting else opened.clients
+        for client in asked:
+            if client not in uploads:
+                continue
+            opened.bytes_up += len(uploads[client])
+            signal = opened.reports[client].signal if client in opened.reports else None
+            yield opened.screen.upload(uploads[client], client, opened.granted.get(client), signal)
+
+    def _combine(self, opened: _Open, good: list[Screened]) -> dict[int, float]:
+        standings = [Standing(s.client, s.upload.signal, s.norm) for s in good if s.upload is not None]
+        weights, self.state.weighting = weigh(self.spec, self.state.weighting, standings)
+        factors = scales(self.spec, weights, standings)
+        contributions = (
+            Contribution(weight, opened.screen.values(s), scale)
+            for weight, scale, s in zip(weights, factors, good, strict=True)
+        )
+        target = AGGREGATORS[self.spec.aggregation](opened.base, contributions)
+        agreement = Agreement(self.state.master, opened.base, target, self._sizes)
+        optimizer = SERVER_OPTIMIZERS[self.spec.server_optimizer]
+        self.state.master, self.state.optimizer = optimizer(self.spec.server, self.state.optimizer, agreement)
+        self._absorb(good, weights, agreement)
+        total = max(1, sum(s.signal.samples for s in standings))
+        self.state.reward_mean = math.fsum(s.signal.reward_mean * s.signal.samples for s in standings) / total
+        return {s.client: w for s, w in zip(standings, weights, strict=True)}
+
+    def _absorb(self, good: list[Screened], weights: list[float], agreement: Agreement) -> None:
+        if self._method.absorb is None:
+            return
+        sizes = self._method.sends(self._sizes)
+        extras = [
+            {name: unpack_vector(s.upload.extras[name], size) for name, size in sizes.items()}
+            for s in good
+            if s.upload is not None
+        ]
+        delivered = Delivered(extras, weights, len(self.clients), agreement.update)
+        self.state.local = self._method.absorb(self.state.local, delivered)
+
+
+def _reported(screened: Screened) -> tuple[int, float]:
+    assert screened.upload is not None
+    return screened.upload.changed, screened.upload.signal.reward_std
+
+
+def _is_resync(data: bytes, client: int, round: int) -> bool:
+    try:
+        return kind_of(data) == "resync" and Resync.from_bytes(data) == Resync(round, client)
+    except WireError:
+        return False

@@ -20,6 +20,7 @@ from hanse.grpo.batch import (
     totals,
     without_idle_groups,
 )
+from hanse.grpo.correction import Correction
 from hanse.grpo.objectives import OBJECTIVES, Clipping, LossInputs, Totals, kl_divergence
 from hanse.grpo.objectives.base import MAX_LOG_RATIO
 from hanse.grpo.optimiser import Moments, Optimiser, learning_rate
@@ -56,6 +57,7 @@ class Learner:
         self._objective = OBJECTIVES[spec.objective]
         self._optimiser = Optimiser(policy.parameters.master, spec)
         self.state = LearnerState(self._optimiser.moments)
+        self.corrections: Sequence[Correction] = ()
         high = spec.clip_high if spec.clip_high is not None else spec.clip_low
         self._clipping = Clipping(spec.clip_low, high, spec.delta)
         if spec.beta > 0:
@@ -128,6 +130,9 @@ class Learner:
         self._accumulate(busy, denominators, metrics)
         grad = self.policy.parameters.grad
         assert grad is not None
+        master = self.policy.parameters.master
+        for correction in self.corrections:
+            correction.gradient(grad, master)
         norm = torch.linalg.vector_norm(grad)
         if not bool(norm.isfinite()):
             self._skip_non_finite()
@@ -136,6 +141,8 @@ class Learner:
         grad.mul_((self.spec.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
         self._optimiser.moments = self.state.moments
         self._optimiser.update(grad, lr)
+        for correction in self.corrections:
+            correction.stepped(master, lr)
         self.policy.parameters.push()
         metrics.add("grad_norm", float(norm), 1)
 

@@ -64,8 +64,14 @@ class Stopwatch:
         self._last = now
 
 
-def grpo_step(draw: Draw, sampler: Sampler, scorer: Scoring, learner: Learner) -> StepResult:
-    """Run one step and update the learner's policy in place."""
+def grpo_step(
+    draw: Draw,
+    sampler: Sampler,
+    scorer: Scoring,
+    learner: Learner,
+    weigh: Callable[[Sequence[Group]], None] | None = None,
+) -> StepResult:
+    """Run one step and update the learner's policy in place. `weigh` may scale groups' advantages."""
     spec, watch = learner.spec, Stopwatch()
     gathered = _Gathered()
     halvings = sampler.halvings
@@ -74,6 +80,8 @@ def grpo_step(draw: Draw, sampler: Sampler, scorer: Scoring, learner: Learner) -
         learner.state.counters["oom_halvings"] += sampler.halvings - halvings
     charged = charged_rewards(groups, learner) if spec.objective == "rloo" and spec.beta > 0 else None
     assign_advantages(groups, spec, charged)
+    if weigh is not None:
+        weigh(groups)
     metrics = rollout_metrics(groups) | gathered.metrics()
     watch.lap("score")
     metrics |= learner.step(groups)

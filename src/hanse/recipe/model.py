@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from hanse.recipe.federation import FederationSpec
 from hanse.recipe.section import Section
 from hanse.recipe.tasks import ArithmeticTask, RewardSpec, ScoringSpec, TaskSpec
 
@@ -57,9 +58,13 @@ class WarmupSpec(Section):
 
 
 class TinyPolicy(Section):
-    """A Llama of about 0.1 M parameters with a character tokenizer, built inside the run."""
+    """A Llama of about 0.1 M parameters with a character tokenizer, built inside the run.
+
+    `seed`: of its initialisation and warm-up; None: the recipe's.
+    """
 
     type: Literal["tiny"] = "tiny"
+    seed: int | None = Field(default=None, ge=0, lt=2**31)
     hidden: int = Field(default=64, ge=8)
     layers: int = Field(default=2, ge=1)
     heads: int = Field(default=4, ge=1)
@@ -132,16 +137,6 @@ class GrpoSpec(Section):
     on_degenerate: Literal["warn", "fail"] = "warn"
 
 
-class FederationSpec(Section):
-    """How clients' updates are combined."""
-
-    weighting: Literal["samples", "uniform"] = "samples"
-    aggregation: Literal["mean"] = "mean"
-    exchange_dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    moments: Literal["keep", "reset"] = "keep"
-    residual: Literal["keep", "discard"] = "keep"
-
-
 class PartitionSpec(Section):
     """Who owns which training problems."""
 
@@ -189,6 +184,24 @@ class Recipe(Section):
     evaluation: EvaluationSpec = EvaluationSpec()
     runtime: RuntimeSpec = RuntimeSpec()
     track: list[Literal["tensorboard", "trackio"]] = Field(default=[])
+
+    @property
+    def start_seed(self) -> int:
+        """Of the policy's initial values."""
+        own = self.policy.seed if isinstance(self.policy, TinyPolicy) else None
+        return self.seed if own is None else own
+
+    @property
+    def exchange_dtype(self) -> Literal["float32", "bfloat16"]:
+        """Of exchanged values; "auto": as the policy computes where all of it trains, else float32."""
+        if self.federation.exchange_dtype != "auto":
+            return self.federation.exchange_dtype
+        return self.policy.dtype if self.policy.train == "full" else "float32"
+
+    @property
+    def federation_in_force(self) -> FederationSpec:
+        """`federation`, or what is left of it in modes without an exchange."""
+        return self.federation if self.mode == "federated" else self.federation.without_exchange()
 
     @model_validator(mode="after")
     def _consistent(self) -> Recipe:

@@ -124,7 +124,7 @@ def _examine(recipe: Recipe, folder: RunFolder | None, progress: Progress) -> di
         start = ensure_start(recipe, task, folder, Ledger.load(newest).start_sha256)
     parts = client_data(recipe, task)
     with closing(Host(recipe, start, [])) as host:
-        cohorts = build_cohorts(recipe, [part.name for part in parts], host.initial)
+        cohorts = build_cohorts(recipe, [part.name for part in parts], host.initial, host.layout)
         if newest is not None:
             load_cohorts(newest, cohorts)
         levels = Levels.of(host.levels, parts, recipe.evaluation.level_column)

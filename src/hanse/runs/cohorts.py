@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,14 @@ from typing import Any
 from torch import Tensor
 
 from hanse.errors import RunError
+from hanse.federation.client import Rows
+from hanse.federation.downlink import Downlink
+from hanse.federation.exchange import run_round
 from hanse.federation.server import RoundRecord, Server, ServerState
-from hanse.recipe.model import HfPolicy, Recipe, TinyPolicy
-from hanse.runtime.base import Answer
-from hanse.runtime.state import load_tensors, save_tensors
+from hanse.federation.wire.layout import Layout
+from hanse.recipe.model import Recipe
+from hanse.runtime.base import Runtime
+from hanse.runtime.state import load_tensors, prefixed, save_tensors, unprefixed
 
 
 @dataclass
@@ -24,41 +29,35 @@ class Cohort:
     name: str | None = None
 
 
-def exchange_dtype(recipe: Recipe) -> str:
-    """float32, or bfloat16 where full training computes in it: the values that the receiver uses."""
-    wanted = recipe.federation.exchange_dtype
-    if wanted != "auto":
-        return wanted
-    policy: TinyPolicy | HfPolicy = recipe.policy
-    return "bfloat16" if policy.train == "full" and policy.dtype == "bfloat16" else "float32"
-
-
-def build_cohorts(recipe: Recipe, names: list[str], master: Tensor) -> list[Cohort]:
+def build_cohorts(recipe: Recipe, names: list[str], master: Tensor, layout: Layout) -> list[Cohort]:
     """Cohorts at the start of a run, all from the same values."""
-    dtype = exchange_dtype(recipe)
 
     def server(clients: list[int]) -> Server:
-        return Server(recipe.federation, dtype, clients, ServerState(master.cpu().clone()))
+        return Server(
+            recipe.federation_in_force,
+            layout,
+            clients,
+            ServerState(master.cpu().clone()),
+            seed=recipe.seed,
+            group_size=recipe.grpo.group_size,
+        )
 
     if recipe.mode == "local":
         return [Cohort(server([i]), name) for i, name in enumerate(names)]
     return [Cohort(server(list(range(len(names)))))]
 
 
-def open_rounds(cohorts: list[Cohort]) -> dict[int, bytes]:
-    """The broadcast for each client."""
-    messages: dict[int, bytes] = {}
-    for cohort in cohorts:
-        data = cohort.server.open_round().to_bytes()
-        messages |= dict.fromkeys(cohort.server.clients, data)
-    return messages
+def exchange(cohorts: list[Cohort], runtime: Runtime) -> tuple[list[RoundRecord], dict[int, Rows]]:
+    """One round of all cohorts: what it did, and the metrics of each client's local steps."""
+    rows: dict[int, Rows] = {}
 
+    def send(messages: Mapping[int, bytes]) -> dict[int, bytes]:
+        answers = runtime.exchange(messages)
+        for client, (_, steps) in answers.items():
+            rows.setdefault(client, []).extend(steps)
+        return {client: data for client, (data, _) in answers.items()}
 
-def close_rounds(cohorts: list[Cohort], answers: Mapping[int, Answer]) -> list[RoundRecord]:
-    return [
-        cohort.server.close_round({k: answers[k][0] for k in cohort.server.clients if k in answers})
-        for cohort in cohorts
-    ]
+    return run_round([cohort.server for cohort in cohorts], send), rows
 
 
 def save_cohorts(folder: Path, cohorts: list[Cohort]) -> None:
@@ -70,21 +69,34 @@ def save_cohorts(folder: Path, cohorts: list[Cohort]) -> None:
             "reward_mean": state.reward_mean,
             "weighting": dict(state.weighting),
             "ledger": dict(state.ledger),
+            "held": list(state.downlink.held.items()),
+            "bases": list(state.downlink.bases),
+            "reported": list(state.reported.items()),
         }
-        save_tensors(folder / f"server-{i:04d}.safetensors", {"master": state.master}, fields)
+        tensors = {"master": state.master, **prefixed("optimizer", state.optimizer)}
+        tensors |= prefixed("local", state.local) | prefixed("base", state.downlink.bases)
+        save_tensors(folder / f"server-{i:04d}.safetensors", tensors, fields)
 
 
 def load_cohorts(folder: Path, cohorts: list[Cohort]) -> None:
     """Raises RunError where a file is missing, damaged, or of another policy."""
     for i, cohort in enumerate(cohorts):
         tensors, fields = load_tensors(folder / f"server-{i:04d}.safetensors")
-        state = cohort.server.state
-        if tensors["master"].shape != state.master.shape:
+        server = cohort.server
+        if tensors["master"].shape != server.state.master.shape:
             raise RunError(
                 f"{folder} holds {tensors['master'].numel()} parameters, and the recipe's policy trains "
-                f"{state.master.numel()}: recipe.toml was changed. Undo that, or start a new run."
+                f"{server.state.master.numel()}: recipe.toml was changed. Undo that, or start a new run."
             )
-        state.master, state.round = tensors["master"], fields["round"]
-        state.reward_mean, state.weighting = fields["reward_mean"], fields["weighting"]
-        state.ledger.clear()
-        state.ledger.update(fields["ledger"])
+        bases = unprefixed("base", tensors)
+        server.state = ServerState(
+            master=tensors["master"],
+            round=fields["round"],
+            reward_mean=fields["reward_mean"],
+            weighting=fields["weighting"],
+            optimizer=unprefixed("optimizer", tensors),
+            local=unprefixed("local", tensors),
+            downlink=Downlink(dict(fields["held"]), {name: bases[name] for name in fields["bases"]}),
+            reported={client: (changed, std) for client, (changed, std) in fields["reported"]},
+            ledger=Counter(fields["ledger"]),
+        )

@@ -6,26 +6,27 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hanse.federation.client import Rows
 from hanse.federation.server import RoundRecord
 from hanse.grpo.step import ERRORS, mean_metrics
-from hanse.runtime.base import Answer
+from hanse.runs.cohorts import Cohort
 
 Row = dict[str, Any]
 
 
-def step_rows(number: int, answers: Mapping[int, Answer], names: Sequence[str]) -> list[Row]:
+def step_rows(number: int, answers: Mapping[int, Rows], names: Sequence[str]) -> list[Row]:
     """One row a client and local step."""
     return [
         {"kind": "step", "round": number, "step": i, "client": names[client], **metrics}
-        for client, (_, steps) in answers.items()
+        for client, steps in answers.items()
         for i, metrics in enumerate(steps)
     ]
 
 
-def take_errors(answers: Mapping[int, Answer], names: Sequence[str]) -> dict[str, Counter[str]]:
+def take_errors(answers: Mapping[int, Rows], names: Sequence[str]) -> dict[str, Counter[str]]:
     """What reward functions failed with at each client, and how often: taken out of the steps' metrics."""
     taken: dict[str, Counter[str]] = {}
-    for client, (_, steps) in answers.items():
+    for client, steps in answers.items():
         for metrics in steps:
             for key in [key for key in metrics if key.startswith(ERRORS)]:
                 errors = taken.setdefault(names[client], Counter())
@@ -34,11 +35,11 @@ def take_errors(answers: Mapping[int, Answer], names: Sequence[str]) -> dict[str
 
 
 def round_row(
-    number: int, answers: Mapping[int, Answer], records: Sequence[RoundRecord], names: Sequence[str]
+    number: int, answers: Mapping[int, Rows], records: Sequence[RoundRecord], names: Sequence[str]
 ) -> Row:
     """Means over clients and steps (tokens and seconds are sums), and each client's signal and weight."""
     row: Row = {"kind": "round", "round": number}
-    row |= mean_metrics([metrics for _, steps in answers.values() for metrics in steps])
+    row |= mean_metrics([metrics for steps in answers.values() for metrics in steps])
     for record in records:
         row |= _client_columns(record, names)
     return row
@@ -49,6 +50,23 @@ def exchanged(records: Sequence[RoundRecord], mode: str) -> tuple[int, int]:
     if mode != "federated":
         return 0, 0
     return sum(r.bytes_up for r in records), sum(r.bytes_down for r in records)
+
+
+def sparsity(records: Sequence[RoundRecord], cohorts: Sequence[Cohort]) -> Row:
+    """What the codec made of a round's uploads, against dense values of the exchange dtype.
+
+    `comm/entries_up`: changed entries sent; `comm/compression`: all entries over those (the papers' ratio);
+    `comm/byte_ratio_up`: bytes of dense values over bytes sent, reports and headers included.
+    """
+    sent = [s for record in records for s in record.screened if s.upload is not None]
+    entries, up = sum(s.entries for s in sent), sum(record.bytes_up for record in records)
+    layout = cohorts[0].server.layout
+    row: Row = {"comm/entries_up": entries}
+    if entries:
+        row["comm/compression"] = len(sent) * layout.numel / entries
+    if up:
+        row["comm/byte_ratio_up"] = len(sent) * layout.numel * layout.itemsize / up
+    return row
 
 
 def refusals(records: Sequence[RoundRecord], names: Sequence[str]) -> list[str]:
@@ -74,5 +92,9 @@ def _client_columns(record: RoundRecord, names: Sequence[str]) -> Row:
             f"{prefix}/reward_std": signal.reward_std,
             f"{prefix}/weight": record.weights[screened.client],
             f"{prefix}/update_norm": screened.norm,
+            f"{prefix}/changed": screened.upload.changed,
+            f"{prefix}/entries": screened.entries,
         }
+    for (a, b), value in record.cosines.items():
+        columns[f"federation/cosine/{names[a]}/{names[b]}"] = value
     return columns

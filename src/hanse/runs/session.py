@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 
 from hanse.errors import QuorumError, RecipeError, RunError
 from hanse.recipe.model import Recipe
-from hanse.runs.cohorts import Cohort, build_cohorts, close_rounds, load_cohorts, open_rounds, save_cohorts
+from hanse.runs.cohorts import Cohort, build_cohorts, exchange, load_cohorts, save_cohorts
 from hanse.runs.environment import environment
 from hanse.runs.evaluating import Levels, examine, validate
 from hanse.runs.finish import finish
@@ -21,7 +21,7 @@ from hanse.runs.health import Health
 from hanse.runs.ledger import Ledger
 from hanse.runs.preflight import preflight
 from hanse.runs.progress import Progress
-from hanse.runs.rows import exchanged, refusals, round_row, step_rows, take_errors
+from hanse.runs.rows import exchanged, refusals, round_row, sparsity, step_rows, take_errors
 from hanse.runs.start import ensure_start
 from hanse.runs.track import Tracker, build_trackers
 from hanse.runs.unchanged import check_unchanged
@@ -107,7 +107,7 @@ class Session:
     def _run(self, host: Host, runtime: Runtime, parts: list[ClientData]) -> dict[str, Any]:
         self.names = [part.name for part in parts]
         self.levels = Levels.of(host.levels, parts, self.recipe.evaluation.level_column)
-        cohorts = build_cohorts(self.recipe, self.names, host.initial)
+        cohorts = build_cohorts(self.recipe, self.names, host.initial, host.layout)
         write_json(self.folder.path / "environment.json", environment())
         write_json(self.folder.path / "partition.json", {"rows": self.levels.partition_rows()})
         self.progress.started(self.recipe.name, self.recipe.rounds, self.names, self.levels.held_out)
@@ -143,11 +143,10 @@ class Session:
 
     def _round(self, runtime: Runtime, cohorts: list[Cohort]) -> None:
         number = self.ledger.round + 1
-        answers = runtime.train(open_rounds(cohorts))
+        records, answers = exchange(cohorts, runtime)
         self._tell_errors(take_errors(answers, self.names))
-        records = close_rounds(cohorts, answers)
         steps = step_rows(number, answers, self.names)
-        row = round_row(number, answers, records, self.names)
+        row = round_row(number, answers, records, self.names) | sparsity(records, cohorts)
         up, down = exchanged(records, self.recipe.mode)
         row |= {"comm/bytes_up": up, "comm/bytes_down": down}
         refused = refusals(records, self.names)

@@ -73,18 +73,18 @@ def _sound(path: Path, expected: str | None) -> bool:
 def _key(recipe: Recipe, spec: TinyPolicy) -> str:
     """A hash of all that decides the warmed-up values, threads and library version included."""
     parts = [
-        spec.model_dump(mode="json", exclude={"train", "lora", "dtype"}),
+        spec.model_dump(mode="json", exclude={"train", "lora", "dtype", "seed"}),
         recipe.task.model_dump(mode="json"),
-        [recipe.seed, recipe.runtime.threads, torch.__version__, __version__, _FORMAT],
+        [recipe.start_seed, recipe.runtime.threads, torch.__version__, __version__, _FORMAT],
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _warm(recipe: Recipe, spec: TinyPolicy, task: Task, path: Path) -> None:
     torch.set_num_threads(recipe.runtime.threads)
-    policy = tiny_policy(spec, CHARSET, recipe.seed)
+    policy = tiny_policy(spec, CHARSET, recipe.start_seed)
     levels = list(problems_by_level(task.problems("train"), "level").values())
-    warm_up(policy, levels, spec.warmup, recipe.seed)
+    warm_up(policy, levels, spec.warmup, recipe.start_seed)
     views = policy.parameters.views(policy.parameters.master)
     with new_file(path) as temporary:
         save_file({n: t.clone() for n, t in views.items()}, temporary)

@@ -11,14 +11,14 @@ from torch import Tensor
 from hanse.grpo.evaluation import EvaluationJob, LevelResult
 
 Answer = tuple[bytes, list[dict[str, float]]]
-"""A client's upload and the metrics of its local steps."""
+"""A client's reply and the metrics of its local steps."""
 
 
 class Runtime(Protocol):
     """Runs clients for the duration of a run; the bits do not depend on which runtime it is."""
 
-    def train(self, broadcasts: Mapping[int, bytes]) -> dict[int, Answer]:
-        """One round: each client answers its broadcast."""
+    def exchange(self, messages: Mapping[int, bytes]) -> dict[int, Answer]:
+        """Each client answers its message."""
         ...
 
     def evaluate(self, values: Tensor, jobs: Sequence[EvaluationJob]) -> list[LevelResult]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from hanse.errors import RecipeError
 from hanse.federation.client import Client, ClientState
+from hanse.federation.wire.layout import Layout
 from hanse.grpo.evaluation import EvaluationJob, LevelResult, evaluate_level, problems_by_level
 from hanse.grpo.learner import Learner, LearnerState
 from hanse.grpo.optimiser import Moments
@@ -62,12 +63,14 @@ class Host:
         torch.set_num_threads(recipe.runtime.threads)
         self.recipe = recipe
         self.task = build_task(recipe.task)
-        self.policy: Policy = build_policy(recipe.policy, recipe.seed, start)
+        self.policy: Policy = build_policy(recipe.policy, recipe.start_seed, start)
         self.scorer = Scorer(recipe.rewards or self.task.default_rewards, recipe.scoring)
         self.spec = step_spec(recipe)
         self.sampling = sampling_of(self.spec, self.policy.vocabulary)
         self.learner = Learner(self.policy, self.spec, recipe.rounds * self.spec.local_steps)
         self.initial = self.policy.parameters.master.clone()
+        parameters = self.policy.parameters
+        self.layout = Layout(parameters.names, parameters.shapes, recipe.exchange_dtype)
         parts = client_data(recipe, self.task)
         self.clients = {i: self._client(i, parts[i]) for i in client_ids}
 
@@ -78,8 +81,9 @@ class Host:
             name=data.name,
             problems=self._fitting(data),
             seed=self.recipe.seed,
-            federation=self.recipe.federation,
+            federation=self.recipe.federation_in_force,
             local_steps=self.spec.local_steps,
+            layout=self.layout,
             state=ClientState(LearnerState(zeros)),
         )
 
@@ -97,10 +101,10 @@ class Host:
             )
         return kept
 
-    def train(self, client: int, broadcast: bytes) -> tuple[bytes, list[dict[str, float]]]:
-        """One client's round. Returns the upload's bytes and the metrics of each local step."""
+    def answer(self, client: int, message: bytes) -> tuple[bytes, list[dict[str, float]]]:
+        """One client's reply to a message, and the metrics of each local step."""
         sampler = Sampler(self.policy, self.sampling)
-        answer = self.clients[client].train(broadcast, sampler, self.scorer, self.learner)
+        answer = self.clients[client].answer(message, sampler, self.scorer, self.learner)
         self.clients[client].earlier = None  # here clients and server are restored together
         return answer
 

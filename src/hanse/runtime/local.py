@@ -18,8 +18,8 @@ class InTurn:
     def __init__(self, host: Host) -> None:
         self.host = host
 
-    def train(self, broadcasts: Mapping[int, bytes]) -> dict[int, Answer]:
-        return {client: self.host.train(client, data) for client, data in broadcasts.items()}
+    def exchange(self, messages: Mapping[int, bytes]) -> dict[int, Answer]:
+        return {client: self.host.answer(client, data) for client, data in messages.items()}
 
     def evaluate(self, values: Tensor, jobs: Sequence[EvaluationJob]) -> list[LevelResult]:
         return [self.host.evaluate(values, job) for job in jobs]

@@ -66,9 +66,9 @@ class ProcessPool:
         for worker in range(len(self._pipes)):
             self._receive(worker)
 
-    def train(self, broadcasts: Mapping[int, bytes]) -> dict[int, Answer]:
-        work = [(self._owner[client], ("train", client, data)) for client, data in broadcasts.items()]
-        return dict(zip(broadcasts, self._dispatch(work), strict=True))
+    def exchange(self, messages: Mapping[int, bytes]) -> dict[int, Answer]:
+        work = [(self._owner[client], ("answer", client, data)) for client, data in messages.items()]
+        return dict(zip(messages, self._dispatch(work), strict=True))
 
     def evaluate(self, values: Tensor, jobs: Sequence[EvaluationJob]) -> list[LevelResult]:
         self._all("hold", values.numpy())

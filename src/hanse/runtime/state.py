@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,19 @@ from hanse.grpo.optimiser import Moments
 
 
 def save_client(folder: Path, index: int, state: ClientState) -> None:
-    """Write one client's state. The last reply is not kept: server and clients are restored together."""
+    """Write one client's state between rounds.
+
+    The last replies are not kept: server and clients are restored together.
+    """
     learner = state.learner
     tensors = {"first": learner.moments.first, "second": learner.moments.second}
-    if state.residual is not None:
-        tensors["residual"] = state.residual
+    optional = {"residual": state.residual, "unsent": state.unsent, "base": state.base}
+    tensors |= {name: tensor for name, tensor in optional.items() if tensor is not None}
+    tensors |= prefixed("kept", state.kept)
     fields = {
         "round": state.round,
         "cursor": state.cursor,
+        "base_digest": state.base_digest,
         "step": learner.step,
         "updates": learner.moments.updates,
         "non_finite_streak": learner.non_finite_streak,
@@ -45,7 +51,27 @@ def load_client(folder: Path, index: int) -> ClientState:
         micro_batch=fields["micro_batch"],
         counters=Counter(fields["counters"]),
     )
-    return ClientState(learner, fields["round"], fields["cursor"], tensors.get("residual"))
+    return ClientState(
+        learner,
+        round=fields["round"],
+        cursor=fields["cursor"],
+        residual=tensors.get("residual"),
+        unsent=tensors.get("unsent"),
+        base=tensors.get("base"),
+        base_digest=fields["base_digest"],
+        kept=unprefixed("kept", tensors),
+    )
+
+
+def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors under `prefix/name`."""
+    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+
+
+def unprefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Those under `prefix/`, by their own names."""
+    start = f"{prefix}/"
+    return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], fields: dict[str, Any]) -> None:

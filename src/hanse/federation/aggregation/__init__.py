@@ -1,7 +1,31 @@
-"""How updates combine."""
+"""Aggregation rules, by recipe name. A new one is one new file and one line here."""
 
 from __future__ import annotations
 
-from hanse.federation.aggregation.mean import weighted_mean
+from collections.abc import Sequence
 
-__all__ = ["weighted_mean"]
+from hanse.federation.aggregation.base import Aggregator, Contribution
+from hanse.federation.aggregation.masked import masked
+from hanse.federation.aggregation.mean import mean
+from hanse.federation.aggregation.scales import equal_norms, equal_steps
+from hanse.federation.aggregation.sign_consensus import sign_consensus
+from hanse.federation.weighting import Standing
+from hanse.recipe.federation import FederationSpec
+
+AGGREGATORS: dict[str, Aggregator] = {
+    "mean": mean,
+    "norm-equalised": mean,
+    "masked": masked,
+    "sign-consensus": sign_consensus,
+}
+
+__all__ = ["AGGREGATORS", "Aggregator", "Contribution", "scales"]
+
+
+def scales(spec: FederationSpec, weights_C: Sequence[float], standings_C: Sequence[Standing]) -> list[float]:
+    """The factor of each client's update."""
+    if spec.aggregation == "norm-equalised":
+        return equal_norms(weights_C, standings_C)
+    if spec.local == "fednova":
+        return equal_steps(weights_C, standings_C)
+    return [1.0] * len(standings_C)

@@ -7,15 +7,17 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from hanse.federation.aggregation.base import Contribution
 
-def weighted_mean(master: Tensor, broadcast: Tensor, uploads_C: Iterable[tuple[float, Tensor]]) -> Tensor:
-    """master + sum_k w_k (v_k - broadcast), formed as (master - broadcast) + sum_k w_k v_k.
 
-    `master` is float32, shape (numel,); `broadcast` is what was sent of it; values v_k arrive in client-id
-    order with weights that sum to 1. All sums run in float64 and are rounded once, so with a float32
-    exchange the result is exactly the rounded sum_k w_k v_k, and one client's values pass through unchanged.
+def mean(base: Tensor, contributions_C: Iterable[Contribution]) -> Tensor:
+    """base + sum_k w_k c_k (v_k - base), formed as sum_k w_k v_k where all scales c_k are 1.
+
+    So one client's values, weight 1, pass through unchanged. Float64, shape (numel,).
     """
-    total = master.double() - broadcast.double()
-    for weight, values in uploads_C:
-        total.add_(values.double(), alpha=weight)
-    return total.to(torch.float32)
+    total = torch.zeros(base.shape, dtype=torch.float64)
+    left = 0.0
+    for one in contributions_C:
+        total.add_(one.values.double(), alpha=one.weight * one.scale)
+        left += one.weight * (1.0 - one.scale)
+    return total if left == 0.0 else total.add_(base.double(), alpha=left)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hanse.federation.signal import Signal
-from hanse.federation.weighting.base import State, normalised
+from hanse.federation.weighting.base import Standing, State
+from hanse.recipe.federation import WeightsSpec
 
 
-def samples(state: State, signals_C: Sequence[Signal], norms_C: Sequence[float]) -> tuple[list[float], State]:
-    """w_k = n_k / sum_j n_j."""
-    return normalised([float(signal.samples) for signal in signals_C]), state
+def samples(spec: WeightsSpec, state: State, standings_C: Sequence[Standing]) -> tuple[list[float], State]:
+    """w_k ~ n_k."""
+    return [float(s.signal.samples) for s in standings_C], state

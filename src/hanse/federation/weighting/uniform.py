@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hanse.federation.signal import Signal
-from hanse.federation.weighting.base import State
+from hanse.federation.weighting.base import Standing, State
+from hanse.recipe.federation import WeightsSpec
 
 
-def uniform(state: State, signals_C: Sequence[Signal], norms_C: Sequence[float]) -> tuple[list[float], State]:
+def uniform(spec: WeightsSpec, state: State, standings_C: Sequence[Standing]) -> tuple[list[float], State]:
     """w_k = 1 / K."""
-    return [1.0 / len(signals_C)] * len(signals_C), state
+    return [1.0] * len(standings_C), state

@@ -64,6 +64,16 @@ def decode_frame(data: bytes, *, kind: str, max_bytes: int) -> Frame:
     return Frame(kind, document["fields"], buffers)
 
 
+def kind_of(data: bytes) -> str:
+    """What a message says it is, unchecked: for choosing who reads it. Raises WireError if nothing."""
+    if len(data) < _PREFIX.size:
+        raise WireError(f"{len(data)} bytes; expected at least {_PREFIX.size}")
+    length = _PREFIX.unpack_from(data)[2]
+    if length > min(MAX_HEADER, len(data) - _PREFIX.size):
+        raise WireError(f"header of {length} bytes")
+    return str(_header(bytes(data[_PREFIX.size : _PREFIX.size + length]))["kind"])
+
+
 def _header(raw: bytes) -> dict[str, Any]:
     try:
         document = json.loads(raw, parse_constant=_refuse_constant)

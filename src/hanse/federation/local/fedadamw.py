@@ -1,0 +1,59 @@
+"""FedAdamW (2510.27486): clients share block means of the second moment and lean towards the global update.
+
+Our reading of its abstract and digest: second moments start from the tensors' mean second moment over
+clients; every local update also moves a share `alpha` of the last round's mean step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from hanse.federation.local.base import Delivered, LocalMethod, Plain, Vectors
+from hanse.grpo.optimiser import Moments
+
+_SETTLED = 1000
+"""Updates after which Adam's bias correction no longer matters: the mean second moment has none."""
+
+
+class FedAdamW(Plain):
+    """Starts from mean second moments; after each update theta <- theta + lr alpha (mean global step)."""
+
+    def moments(self, moments: Moments) -> Moments:
+        means = self.setting.extras.get("second_means")
+        if means is None:
+            return moments
+        second = means.repeat_interleave(torch.tensor(self.setting.sizes)).to(moments.second.device)
+        return Moments(moments.first, second, max(moments.updates, _SETTLED))
+
+    def stepped(self, master: Tensor, lr: float) -> None:
+        super().stepped(master, lr)
+        step = self.setting.extras.get("global_step")
+        if step is not None:
+            master.add_(step.to(master.device), alpha=lr * self.setting.spec.alpha)
+
+    def finish(self, master: Tensor, moments: Moments) -> tuple[Vectors, Vectors]:
+        parts = moments.second.cpu().split(list(self.setting.sizes))
+        means = torch.stack([part.mean() if len(part) else part.sum() for part in parts])
+        return {"second_means": means, "rate": torch.tensor([self.rate_sum])}, {}
+
+
+def absorb(state: Vectors, delivered: Delivered) -> Vectors:
+    """Means over clients, and the round's mean update over the mean sum of learning rates."""
+    means = torch.stack([extras["second_means"].double() for extras in delivered.extras_C]).mean(0)
+    rate = float(torch.stack([extras["rate"].double() for extras in delivered.extras_C]).mean())
+    step = delivered.update / rate if rate > 0 else torch.zeros_like(delivered.update)
+    return {"second_means": means.clamp(min=0).float(), "global_step": step.float()}
+
+
+def _sends(sizes: Sequence[int]) -> Mapping[str, int]:
+    return {"second_means": len(sizes), "rate": 1}
+
+
+def _receives(sizes: Sequence[int]) -> Mapping[str, int]:
+    return {"second_means": len(sizes), "global_step": sum(sizes)}
+
+
+FEDADAMW = LocalMethod(FedAdamW, absorb, _sends, _receives)

@@ -1,0 +1,26 @@
+"""Server momentum (FedAvgM, 1909.06335) and Nesterov momentum (DiLoCo, 2311.08105)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from hanse.federation.server_optimizer.base import Agreement, OptimizerState, moved
+from hanse.recipe.federation import ServerSpec
+
+
+def momentum(spec: ServerSpec, state: OptimizerState, agreement: Agreement) -> tuple[Tensor, OptimizerState]:
+    """m <- beta m + (1 - beta) d, in the first round m = d; master + lr m."""
+    update = agreement.update
+    if "velocity" in state:
+        update = update.mul_(1 - spec.momentum).add_(state["velocity"].double(), alpha=spec.momentum)
+    return moved(agreement, spec.lr * update), {"velocity": update.float()}
+
+
+def nesterov(spec: ServerSpec, state: OptimizerState, agreement: Agreement) -> tuple[Tensor, OptimizerState]:
+    """v <- beta v + d; master + lr (d + beta v). DiLoCo: lr = 0.7, beta = 0.9."""
+    update = agreement.update
+    velocity = update.clone()
+    if "velocity" in state:
+        velocity.add_(state["velocity"].double(), alpha=spec.momentum)
+    step = update.add_(velocity, alpha=spec.momentum)
+    return moved(agreement, spec.lr * step), {"velocity": velocity.float()}
