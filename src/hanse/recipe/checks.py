@@ -20,6 +20,7 @@ CHECKS: tuple[Check, ...] = (
     sums.check_micro_batch,
     sums.check_mini_batches,
     sums.check_clients,
+    sums.check_train_counts,
     sums.check_tiny_shape,
     sums.check_tiny_lengths,
     sums.check_warmup,

@@ -219,3 +219,15 @@ def listed(values: list[int], most: int = 12) -> str:
     if len(values) <= most:
         return ", ".join(map(str, values))
     return f"{', '.join(map(str, values[: most - 1]))}, …, {values[-1]}"
+
+
+def check_train_counts(recipe: Recipe) -> None:
+    """One count a level."""
+    task = recipe.task
+    if task.type != "arithmetic" or task.train_counts is None or len(task.train_counts) == task.levels:
+        return
+    raise RecipeError(
+        "task.train_counts",
+        f"{len(task.train_counts)} counts for {task.levels} levels.",
+        "Give one a level, easiest first, or leave it out.",
+    )

@@ -10,10 +10,14 @@ from hanse.recipe.section import Section
 
 
 class ArithmeticTask(Section):
-    """Sums in five levels of difficulty; the split is by a hash of the sorted operands."""
+    """Sums in five levels of difficulty; the split is by a hash of the sorted operands.
+
+    `train_counts`: at most so many training problems of each level, always the same ones.
+    """
 
     type: Literal["arithmetic"] = "arithmetic"
     levels: int = Field(default=5, ge=1, le=5)
+    train_counts: list[Annotated[int, Field(ge=1)]] | None = None
     order: Literal["least-significant-first", "most-significant-first"] = "least-significant-first"
 
 

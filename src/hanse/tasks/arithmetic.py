@@ -7,11 +7,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from hanse.randomness import derive_seed
 from hanse.recipe.tasks import ArithmeticTask, RewardSpec
 from hanse.tasks.listed import ListedTask, gather
 from hanse.tasks.problem import Problem, Split, split_of
@@ -31,7 +32,26 @@ def build_arithmetic(spec: ArithmeticTask) -> ListedTask:
     """Levels 1 to `spec.levels`. A sum and its mirror image (a+b, b+a) are always in the same split."""
     by_level = _pairs_by_level()[: spec.levels]
     assigned = (item for level, pairs in enumerate(by_level, 1) for item in _problems(level, pairs, spec))
-    return ListedTask("arithmetic", (RewardSpec(name="exact"),), gather(assigned))
+    return ListedTask("arithmetic", (RewardSpec(name="exact"),), gather(_cut(assigned, spec.train_counts)))
+
+
+def _cut(
+    assigned: Iterable[tuple[Split, Problem]], counts: Sequence[int] | None
+) -> Iterator[tuple[Split, Problem]]:
+    """Without the training problems beyond each level's count: those with the largest hashes."""
+    kept = list(assigned)
+    if counts is None:
+        yield from kept
+        return
+    training = sorted((derive_seed("training", p.id), p.id) for split, p in kept if split == "train")
+    left = {level: count for level, count in enumerate(counts, 1)}
+    level_of = {p.id: p.metadata["level"] for _, p in kept}
+    chosen = set[str]()
+    for _, name in training:
+        if left.get(level_of[name], 0) > 0:
+            left[level_of[name]] -= 1
+            chosen.add(name)
+    yield from ((split, p) for split, p in kept if split != "train" or p.id in chosen)
 
 
 def _problems(level: int, pairs_N2: Pairs, spec: ArithmeticTask) -> Iterator[tuple[Split, Problem]]:
