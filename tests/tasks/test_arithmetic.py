@@ -102,3 +102,13 @@ def test_fast():
         build_arithmetic(ArithmeticTask())
         seconds.append(time.process_time() - start)
     assert min(seconds) < 0.5
+
+
+def test_training_problems_are_cut_to_the_count_of_their_level_and_nothing_else_is():
+    whole = build_arithmetic(ArithmeticTask(levels=2))
+    cut = build_arithmetic(ArithmeticTask(levels=2, train_counts=[5, 10**6]))
+    levels = [p.metadata["level"] for p in cut.problems("train")]
+    assert levels.count(1) == 5
+    assert levels.count(2) == [p.metadata["level"] for p in whole.problems("train")].count(2)
+    assert {p.id for p in cut.problems("train")} <= {p.id for p in whole.problems("train")}
+    assert cut.problems("held_out") == whole.problems("held_out")

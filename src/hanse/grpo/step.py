@@ -14,17 +14,15 @@ from torch import Tensor
 from hanse.grpo.advantages import group_advantages, group_mean_std, informative
 from hanse.grpo.batch import pack, stack_padded
 from hanse.grpo.learner import Learner
+from hanse.grpo.screen import Draw, Rollouts, fresh_groups, joined_groups, screen_then_deepen
 from hanse.policy.rollout import Group, length_mask
 from hanse.policy.sampler import Sampler
 from hanse.recipe.model import GrpoSpec
 from hanse.tasks.problem import Problem
 from hanse.tasks.scoring.scores import Scores
 
-Draw = Callable[[int], tuple[Sequence[Problem], Sequence[int]]]
-"""n -> n problems and the seed of each one's random stream."""
-
-
 ERRORS = "errors/"
+_SUMMED = ("time/", "unscored", "resampled", "num_tokens", "rollouts", "step_time")
 
 
 class Scoring(Protocol):
@@ -42,8 +40,10 @@ class Scoring(Protocol):
 
 @dataclass(frozen=True)
 class StepResult:
-    """The groups that were trained on, with rewards and advantages, and the step's metrics.
+    """Groups with rewards, and the step's metrics.
 
+    They are those that were trained on, with advantages; with screening, the first looks, as the others are
+    no fair sample of the prompts.
     Metrics under `ERRORS` carry a message of a reward function in their name and count its completions.
     """
 
@@ -75,11 +75,12 @@ def grpo_step(
     spec, watch = learner.spec, Stopwatch()
     gathered = _Gathered()
     halvings = sampler.halvings
-    groups = gathered.fill(draw, sampler, scorer, spec, watch)
+    groups, looks = _gather(gathered, draw, sampler, scorer, spec, watch)
     if sampler.halvings > halvings:
         learner.state.counters["oom_halvings"] += sampler.halvings - halvings
     charged = charged_rewards(groups, learner) if spec.objective == "rloo" and spec.beta > 0 else None
-    assign_advantages(groups, spec, charged)
+    if groups[0].advantages_G is None:
+        assign_advantages(groups, spec, charged)
     if weigh is not None:
         weigh(groups)
     metrics = rollout_metrics(groups) | gathered.metrics()
@@ -88,7 +89,19 @@ def grpo_step(
     watch.lap("train")
     metrics |= {f"time/{phase}": seconds for phase, seconds in watch.seconds.items()}
     metrics["step_time"] = sum(watch.seconds.values())
-    return StepResult(groups, metrics)
+    return StepResult(looks, metrics)
+
+
+def _gather(
+    gathered: _Gathered, draw: Draw, sampler: Sampler, scorer: Scoring, spec: GrpoSpec, watch: Stopwatch
+) -> tuple[list[Group], list[Group]]:
+    """The groups to train on, and those that are a fair sample of the prompts."""
+    if spec.screening == "none":
+        groups = gathered.fill(draw, sampler, scorer, spec, watch)
+        return groups, groups
+    screening = screen_then_deepen(draw, gathered.rollouts(sampler, scorer, watch), spec)
+    groups = joined_groups(screening) if spec.screening == "joined" else fresh_groups(screening, spec)
+    return groups or screening.screened, screening.screened
 
 
 class _Gathered:
@@ -97,6 +110,7 @@ class _Gathered:
     def __init__(self) -> None:
         self.tokens = 0
         self.resampled = 0
+        self.count = 0
         self.failures: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
         self.values: dict[str, list[float]] = {}
@@ -115,16 +129,26 @@ class _Gathered:
                 break
             self.resampled += missing if attempt else 0
             problems, seeds = draw(missing)
-            new = sampler.sample(problems, spec.group_size, seeds)
-            watch.lap("sample")
-            self._score(new, sampler, scorer)
-            watch.lap("score")
+            new = self.rollouts(sampler, scorer, watch)(problems, spec.group_size, seeds)
             if spec.dynamic_sampling:
                 useful = informative(rewards_of(new)).tolist()
                 spare += [g for g, use in zip(new, useful, strict=True) if not use]
                 new = [g for g, use in zip(new, useful, strict=True) if use]
             groups += new
         return groups + spare[: wanted - len(groups)]
+
+    def rollouts(self, sampler: Sampler, scorer: Scoring, watch: Stopwatch) -> Rollouts:
+        """Sampling and scoring, booked here."""
+
+        def sampled(problems: Sequence[Problem], size: int, seeds: Sequence[int]) -> list[Group]:
+            groups = sampler.sample(problems, size, seeds)
+            watch.lap("sample")
+            self._score(groups, sampler, scorer)
+            watch.lap("score")
+            self.count += size * len(problems)
+            return groups
+
+        return sampled
 
     def _score(self, groups: list[Group], sampler: Sampler, scorer: Scoring) -> None:
         scores = score_groups(groups, sampler, scorer)
@@ -136,6 +160,7 @@ class _Gathered:
 
     def metrics(self) -> dict[str, float]:
         means: dict[str, float] = {"num_tokens": self.tokens, "resampled_groups": self.resampled}
+        means["rollouts"] = self.count
         for name, values in self.values.items():
             tensor = torch.tensor(values, dtype=torch.float64)
             known = tensor[~tensor.isnan()]
@@ -222,6 +247,6 @@ def mean_metrics(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     merged = {}
     for name in names:
         values = [row[name] for row in rows if name in row]
-        summed = name.startswith(("time/", "unscored", "resampled")) or name in ("num_tokens", "step_time")
-        merged[name] = sum(values) if summed else sum(values) / len(values)
+        total = sum(values)
+        merged[name] = total if name.startswith(_SUMMED) else total / len(values)
     return merged

@@ -21,6 +21,7 @@ CHECKS: tuple[Check, ...] = (
     sums.check_mini_batches,
     sums.check_clients,
     sums.check_train_counts,
+    sums.check_screening,
     sums.check_tiny_shape,
     sums.check_tiny_lengths,
     sums.check_warmup,
@@ -33,6 +34,7 @@ CHECKS: tuple[Check, ...] = (
     pairs.check_held_out,
     pairs.check_rewards,
     pairs.check_clipping,
+    pairs.check_adversary,
     pairs.check_importance_correction,
 )
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from hanse.recipe.adversary import AdversarySpec
 from hanse.recipe.federation import FederationSpec
 from hanse.recipe.section import Section
 from hanse.recipe.tasks import ArithmeticTask, RewardSpec, ScoringSpec, TaskSpec
@@ -122,6 +123,9 @@ class GrpoSpec(Section):
     importance_cap: float = Field(default=2.0, gt=0)
     dynamic_sampling: bool = False
     max_resamples: int = Field(default=3, ge=1)
+    screening: Literal["none", "joined", "fresh"] = "none"
+    screen_size: int = Field(default=4, ge=2)
+    deepen: int = Field(default=12, ge=2)
 
     lr: float = Field(default=1e-6, gt=0)
     schedule: Literal["constant", "linear", "cosine"] = "constant"
@@ -181,6 +185,7 @@ class Recipe(Section):
     partition: PartitionSpec = PartitionSpec()
     grpo: GrpoSpec = GrpoSpec()
     federation: FederationSpec = FederationSpec()
+    adversary: AdversarySpec = AdversarySpec()
     evaluation: EvaluationSpec = EvaluationSpec()
     runtime: RuntimeSpec = RuntimeSpec()
     track: list[Literal["tensorboard", "trackio"]] = Field(default=[])

@@ -231,3 +231,24 @@ def check_train_counts(recipe: Recipe) -> None:
         f"{len(task.train_counts)} counts for {task.levels} levels.",
         "Give one a level, easiest first, or leave it out.",
     )
+
+
+def check_screening(recipe: Recipe) -> None:
+    """A step's rollouts are enough for one prompt to be screened and deepened."""
+    grpo = recipe.grpo
+    if grpo.screening == "none":
+        return
+    total, each = grpo.prompts_per_step * grpo.group_size, grpo.screen_size + grpo.deepen
+    if total < each:
+        raise RecipeError(
+            "grpo.deepen",
+            f"prompts_per_step × group_size = {total} rollouts a step are fewer than screen_size + deepen = "
+            f"{grpo.screen_size} + {grpo.deepen}, what one prompt may take.",
+            f"Use deepen = {max(2, total - grpo.screen_size)} or less, or more prompts a step.",
+        )
+    for field in ("dynamic_sampling", "mini_batches"):
+        if getattr(grpo, field) not in (False, 1):
+            problem = (
+                "does not go with screening, which decides itself how many prompts are trained on."
+            )
+            raise RecipeError(f"grpo.{field}", problem, 'Leave it out, or use screening = "none".')

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from hanse.adversary.liar import lie
 from hanse.errors import RecipeError
 from hanse.federation.client import Client, ClientState
 from hanse.federation.wire.layout import Layout
@@ -104,9 +105,11 @@ class Host:
     def answer(self, client: int, message: bytes) -> tuple[bytes, list[dict[str, float]]]:
         """One client's reply to a message, and the metrics of each local step."""
         sampler = Sampler(self.policy, self.sampling)
-        answer = self.clients[client].answer(message, sampler, self.scorer, self.learner)
+        reply, rows = self.clients[client].answer(message, sampler, self.scorer, self.learner)
         self.clients[client].earlier = None  # here clients and server are restored together
-        return answer
+        if client in self.recipe.adversary.clients:
+            reply = lie(self.recipe.adversary, reply)
+        return reply, rows
 
     def hold(self, values: npt.NDArray[np.float32]) -> None:
         """Take parameter values over for the evaluation jobs that follow."""

@@ -44,7 +44,7 @@ def _cut(
         yield from kept
         return
     training = sorted((derive_seed("training", p.id), p.id) for split, p in kept if split == "train")
-    left = {level: count for level, count in enumerate(counts, 1)}
+    left = dict(enumerate(counts, 1))
     level_of = {p.id: p.metadata["level"] for _, p in kept}
     chosen = set[str]()
     for _, name in training:
