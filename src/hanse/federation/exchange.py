@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from hanse.federation.server import RoundRecord, Server
+from hanse.federation.records import RoundRecord
+from hanse.federation.server import Server
 
 Send = Callable[[Mapping[int, bytes]], Mapping[int, bytes]]
 """Messages by client id -> answers by client id; a client that does not answer is left out."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,13 +12,13 @@ from torch import Tensor
 from hanse.federation.aggregation import AGGREGATORS, Contribution, scales
 from hanse.federation.budget import share_entries
 from hanse.federation.diagnostics import MOST_VALUES, cosines
-from hanse.federation.downlink import Downlink
-from hanse.federation.local import LOCAL_METHODS, Delivered, Vectors
+from hanse.federation.local import LOCAL_METHODS, Delivered
 from hanse.federation.messages import Broadcast, Grant, Report, Resync
 from hanse.federation.payload import cast, pack_vector, unpack_vector
+from hanse.federation.records import RoundRecord, ServerState
 from hanse.federation.screening import Screen, Screened, gate_norms
 from hanse.federation.sending import codec_in_force
-from hanse.federation.server_optimizer import SERVER_OPTIMIZERS, Agreement, OptimizerState
+from hanse.federation.server_optimizer import SERVER_OPTIMIZERS, Agreement
 from hanse.federation.weighting import Standing, weigh
 from hanse.federation.wire.dense import DTYPES
 from hanse.federation.wire.frame import WireError, kind_of
@@ -28,46 +26,6 @@ from hanse.federation.wire.layout import Layout
 from hanse.federation.wire.patch import digest_of_values
 from hanse.randomness import generator
 from hanse.recipe.federation import FederationSpec
-
-
-@dataclass
-class ServerState:
-    """What survives a crash. `master` is float32, shape (numel,); `round` is the next one to open.
-
-    `weighting` is JSON; `optimizer` and `local` are tensors of the server optimiser and the local method;
-    `reported`: changed entries and reward deviation that clients last reported, for lagged grants.
-    """
-
-    master: Tensor
-    round: int = 1
-    reward_mean: float | None = None
-    weighting: Mapping[str, Any] = field(default_factory=dict)
-    optimizer: OptimizerState = field(default_factory=dict)
-    local: Vectors = field(default_factory=dict)
-    downlink: Downlink = field(default_factory=Downlink)
-    reported: dict[int, tuple[int, float]] = field(default_factory=dict)
-    ledger: Counter[str] = field(default_factory=Counter)
-
-
-@dataclass(frozen=True)
-class RoundRecord:
-    """What a round did: weights by client, and every upload, accepted or refused with a reason.
-
-    `entries`: changed entries that were accepted; `granted`: entries by client where a budget is set;
-    `cosines`: between clients' updates, where the model is small enough to compare them.
-    """
-
-    round: int
-    weights: dict[int, float]
-    screened: list[Screened]
-    bytes_up: int
-    bytes_down: int
-    granted: dict[int, int] = field(default_factory=dict)
-    cosines: dict[tuple[int, int], float] = field(default_factory=dict)
-
-    @property
-    def entries(self) -> int:
-        return sum(s.entries for s in self.screened if s.upload is not None)
 
 
 @dataclass

@@ -14,7 +14,8 @@ from hanse.errors import RunError
 from hanse.federation.client import Rows
 from hanse.federation.downlink import Downlink
 from hanse.federation.exchange import run_round
-from hanse.federation.server import RoundRecord, Server, ServerState
+from hanse.federation.records import RoundRecord, ServerState
+from hanse.federation.server import Server
 from hanse.federation.wire.layout import Layout
 from hanse.recipe.model import Recipe
 from hanse.runtime.base import Runtime

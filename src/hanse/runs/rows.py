@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hanse.federation.client import Rows
-from hanse.federation.server import RoundRecord
+from hanse.federation.records import RoundRecord
 from hanse.grpo.step import ERRORS, mean_metrics
 from hanse.runs.cohorts import Cohort
 

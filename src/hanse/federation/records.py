@@ -1,0 +1,55 @@
+"""What a server remembers from round to round, and what it says about one that is over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from hanse.federation.downlink import Downlink
+from hanse.federation.local import Vectors
+from hanse.federation.screening import Screened
+from hanse.federation.server_optimizer import OptimizerState
+
+
+@dataclass
+class ServerState:
+    """What survives a crash. `master` is float32, shape (numel,); `round` is the next one to open.
+
+    `weighting` is JSON; `optimizer` and `local` are tensors of the server optimiser and the local method;
+    `reported`: changed entries and reward deviation that clients last reported, for lagged grants.
+    """
+
+    master: Tensor
+    round: int = 1
+    reward_mean: float | None = None
+    weighting: Mapping[str, Any] = field(default_factory=dict)
+    optimizer: OptimizerState = field(default_factory=dict)
+    local: Vectors = field(default_factory=dict)
+    downlink: Downlink = field(default_factory=Downlink)
+    reported: dict[int, tuple[int, float]] = field(default_factory=dict)
+    ledger: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """What a round did: weights by client, and every upload, accepted or refused with a reason.
+
+    `entries`: changed entries that were accepted; `granted`: entries by client where a budget is set;
+    `cosines`: between clients' updates, where the model is small enough to compare them.
+    """
+
+    round: int
+    weights: dict[int, float]
+    screened: list[Screened]
+    bytes_up: int
+    bytes_down: int
+    granted: dict[int, int] = field(default_factory=dict)
+    cosines: dict[tuple[int, int], float] = field(default_factory=dict)
+
+    @property
+    def entries(self) -> int:
+        return sum(s.entries for s in self.screened if s.upload is not None)
