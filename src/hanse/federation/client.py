@@ -9,6 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from hanse.federation.aggregation import lora_rule
 from hanse.federation.calibration import calibrate
 from hanse.federation.coherence import GradientMeter
 from hanse.federation.draw import Draw
@@ -22,6 +23,7 @@ from hanse.federation.messages import (
     max_message_bytes,
 )
 from hanse.federation.payload import pack_vector, unpack, unpack_vector
+from hanse.federation.resting import Resting
 from hanse.federation.sending import Outbox, added, cast_quality, codec_in_force
 from hanse.federation.signal import Signal, measure
 from hanse.federation.wire.frame import WireError, kind_of
@@ -89,6 +91,7 @@ class Client:
         codec = codec_in_force(self.federation, self.layout.dtype)
         self._outbox = Outbox(self.federation, self.layout, codec)
         self._method = LOCAL_METHODS[self.federation.local]
+        self._rule = lora_rule(self.federation.aggregation)
         self._sizes = [part.stop - part.start for part in self.layout.slices()]
 
     def answer(self, data: bytes, sampler: Sampler, scorer: Scoring, learner: Learner) -> tuple[bytes, Rows]:
@@ -135,11 +138,15 @@ class Client:
             Setting(self.federation.local_options, first, extras, start.kept, self._sizes)
         )
         meter = GradientMeter(first) if self.federation.weighting == "coherence" else None
-        learner.corrections = (method,) if meter is None else (meter, method)
+        rest = Resting(self.layout, self._rule.trains(broadcast.round), first)
+        learner.corrections = rest.around((method,) if meter is None else (meter, method))
         before = self._learner_state(start.learner, parameters.master)
         learner.state = replace(before, moments=method.moments(before.moments))
         steps, cursor, rows = self._steps(broadcast, start.cursor, sampler, scorer, learner)
         learner.corrections = ()
+        learner.state = replace(
+            learner.state, moments=rest.moments(learner.state.moments, start.learner.moments)
+        )
         target = added(parameters.master.cpu(), start.unsent)
         sends, kept = method.finish(parameters.master, learner.state.moments)
         rows[-1] |= cast_quality(target, first, self.layout)
@@ -187,7 +194,7 @@ class Client:
     def _learner_state(self, kept: LearnerState, like: Tensor) -> LearnerState:
         """A copy to train with, so that `kept` stays what it was."""
         moments = kept.moments
-        if self.federation.moments == "reset":
+        if self.federation.moments == "reset" or self._rule.renews:
             fresh = Moments.zeros(like)
         else:
             first, second = (m.to(like.device, copy=True) for m in (moments.first, moments.second))

@@ -39,7 +39,8 @@ class RoundRecord:
     """What a round did: weights by client, and every upload, accepted or refused with a reason.
 
     `entries`: changed entries that were accepted; `granted`: entries by client where a budget is set;
-    `cosines`: between clients' updates, where the model is small enough to compare them.
+    `cosines`: between clients' updates, where the model is small enough to compare them; `lora_residual`: see
+    `aggregation.Combined`.
     """
 
     round: int
@@ -49,6 +50,7 @@ class RoundRecord:
     bytes_down: int
     granted: dict[int, int] = field(default_factory=dict)
     cosines: dict[tuple[int, int], float] = field(default_factory=dict)
+    lora_residual: float | None = None
 
     @property
     def entries(self) -> int:

@@ -39,7 +39,7 @@ class Screen:
 
     `base`: the round's values, shape (numel,) in the exchange dtype, `digest` their hash; `extras`: sizes of
     the vectors that each upload must carry; `group_size`: of honest groups; `keep`: whether decoded values
-    are kept.
+    are kept; `resting`: entries that no upload may change, bool, shape (numel,).
     """
 
     spec: ScreeningSpec
@@ -50,6 +50,7 @@ class Screen:
     extras: Mapping[str, int]
     group_size: int
     keep: bool = False
+    resting: Tensor | None = None
 
     def report(self, data: bytes, client: int) -> Report:
         """Raises WireError, in words, for a report that cannot be used."""
@@ -84,6 +85,8 @@ class Screen:
         }:
             raise WireError("carries other vectors than the local method asks for")
         values = unpack(upload.payload, self.base, self.layout, self.digest)
+        if self.resting is not None and not bool((values == self.base)[self.resting].all()):
+            raise WireError("changes factors that are not exchanged in this round")
         entries = entries_of(values, self.base)
         if allowed is not None and entries > allowed:
             raise WireError(f"changes {entries} entries; granted were {allowed}")

@@ -87,10 +87,11 @@ def cast_quality(target: Tensor, start: Tensor, layout: Layout) -> dict[str, flo
 
 
 def codec_in_force(spec: FederationSpec, dtype: str) -> Codec:
-    """ "auto": patches where values are cast or selected; dense where every float32 value changes."""
+    """ "auto": patches where values are cast or selected or a factor rests; dense where every float32 value
+    changes."""
     if spec.codec != "auto":
         return spec.codec
-    sparse = dtype != "float32" or spec.budget.fraction is not None
+    sparse = dtype != "float32" or spec.budget.fraction is not None or spec.exchanges_one_factor
     return "small" if sparse else "dense"
 
 

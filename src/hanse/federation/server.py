@@ -9,7 +9,16 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from hanse.federation.aggregation import AGGREGATORS, Contribution, scales
+from hanse.federation.aggregation import (
+    AGGREGATORS,
+    Combined,
+    Contribution,
+    combine,
+    lora_rule,
+    pairs_of,
+    resting_entries,
+    scales,
+)
 from hanse.federation.budget import share_entries
 from hanse.federation.diagnostics import MOST_VALUES, cosines
 from hanse.federation.local import LOCAL_METHODS, Delivered
@@ -39,6 +48,7 @@ class _Open:
     granted: dict[int, int]
     reports: dict[int, Report] = field(default_factory=dict)
     refused: list[Screened] = field(default_factory=list)
+    lora_residual: float | None = None
     bytes_up: int = 0
     bytes_down: int = 0
 
@@ -64,7 +74,8 @@ class Server:
         self.spec, self.layout, self.clients, self.state = spec, layout, sorted(clients), state
         self.seed, self.group_size = seed, group_size
         self.codec = codec_in_force(spec, layout.dtype)
-        self._method = LOCAL_METHODS[spec.local]
+        self._method, self._rule = LOCAL_METHODS[spec.local], lora_rule(spec.aggregation)
+        self._pairs = pairs_of(layout)
         self._sizes = [part.stop - part.start for part in layout.slices()]
         self._open: _Open | None = None
 
@@ -82,7 +93,15 @@ class Server:
         keep = len(clients) * base.numel() <= MOST_VALUES
         sends = self._method.sends(self._sizes)
         screen = Screen(
-            self.spec.screening, self.layout, self.state.round, digest, base, sends, self.group_size, keep
+            self.spec.screening,
+            self.layout,
+            self.state.round,
+            digest,
+            base,
+            sends,
+            self.group_size,
+            keep,
+            resting_entries(self.layout, self._rule.shares(self.state.round)),
         )
         self._open = _Open(digest, base, clients, screen, self._lagged_grants(clients))
         lossless = self.codec != "dense"
@@ -141,6 +160,7 @@ class Server:
             opened.bytes_down,
             opened.granted,
             cosines(opened.base, {s.client: s.values for s in good if s.values is not None}),
+            opened.lora_residual,
         )
         self.state.round += 1
         self._open = None
@@ -226,14 +246,19 @@ class Server:
             Contribution(weight, opened.screen.values(s), scale)
             for weight, scale, s in zip(weights, factors, good, strict=True)
         )
-        target = AGGREGATORS[self.spec.aggregation](opened.base, contributions)
-        agreement = Agreement(self.state.master, opened.base, target, self._sizes)
+        combined = self._combined(opened.base, contributions)
+        opened.lora_residual = combined.residual
+        agreement = Agreement(self.state.master, opened.base, combined.target, self._sizes)
         optimizer = SERVER_OPTIMIZERS[self.spec.server_optimizer]
         self.state.master, self.state.optimizer = optimizer(self.spec.server, self.state.optimizer, agreement)
         self._absorb(good, weights, agreement)
         total = max(1, sum(s.signal.samples for s in standings))
         self.state.reward_mean = math.fsum(s.signal.reward_mean * s.signal.samples for s in standings) / total
         return {s.client: w for s, w in zip(standings, weights, strict=True)}
+
+    def _combined(self, base: Tensor, contributions: Iterator[Contribution]) -> Combined:
+        aggregate = AGGREGATORS[self.spec.aggregation]
+        return combine(self._rule, aggregate, self._pairs, base, contributions)
 
     def _absorb(self, good: list[Screened], weights: list[float], agreement: Agreement) -> None:
         if self._method.absorb is None:

@@ -11,7 +11,9 @@ from hanse.recipe.section import Section
 WeightingName = Literal[
     "samples", "uniform", "fixed", "reward-std", "relative-gain", "task-accuracy", "fairness", "coherence"
 ]
-AggregationName = Literal["mean", "norm-equalised", "masked", "sign-consensus"]
+AggregationName = Literal["mean", "norm-equalised", "masked", "sign-consensus", "ffa", "rolora", "flexlora"]
+LORA_RULES = ("ffa", "rolora", "flexlora")
+"""Those that are about LoRA factors."""
 ServerOptimizerName = Literal["plain", "momentum", "nesterov", "adam", "average", "coherent"]
 LocalName = Literal["plain", "fedprox", "scaffold", "fednova", "fedadamw"]
 
@@ -116,6 +118,11 @@ class FederationSpec(Section):
     exchange_dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     moments: Literal["keep", "reset"] = "keep"
     residual: Literal["keep", "discard"] = "keep"
+
+    @property
+    def exchanges_one_factor(self) -> bool:
+        """Whether in every round one of LoRA's factors rests or stays with its client."""
+        return self.aggregation in ("ffa", "rolora")
 
     def without_exchange(self) -> FederationSpec:
         """What is left of it where one party trains alone: its own optimiser state and residual."""

@@ -42,6 +42,8 @@ def round_row(
     row |= mean_metrics([metrics for steps in answers.values() for metrics in steps])
     for record in records:
         row |= _client_columns(record, names)
+        if record.lora_residual is not None:
+            row["federation/lora_residual"] = record.lora_residual
     return row
 
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hanse.federation.aggregation.base import Aggregator, Contribution
+from hanse.federation.aggregation.combine import Combined, combine
+from hanse.federation.aggregation.ffa import FFA
+from hanse.federation.aggregation.flexlora import FLEXLORA
+from hanse.federation.aggregation.lora import LoraRule, pairs_of, resting_entries
 from hanse.federation.aggregation.masked import masked
 from hanse.federation.aggregation.mean import mean
+from hanse.federation.aggregation.rolora import ROLORA
 from hanse.federation.aggregation.scales import equal_norms, equal_steps
 from hanse.federation.aggregation.sign_consensus import sign_consensus
 from hanse.federation.weighting import Standing
@@ -17,9 +22,27 @@ AGGREGATORS: dict[str, Aggregator] = {
     "norm-equalised": mean,
     "masked": masked,
     "sign-consensus": sign_consensus,
+    **dict.fromkeys(("ffa", "rolora", "flexlora"), mean),
 }
 
-__all__ = ["AGGREGATORS", "Aggregator", "Contribution", "scales"]
+LORA_RULES: dict[str, LoraRule] = {"ffa": FFA, "rolora": ROLORA, "flexlora": FLEXLORA}
+
+__all__ = [
+    "AGGREGATORS",
+    "Aggregator",
+    "Combined",
+    "Contribution",
+    "combine",
+    "lora_rule",
+    "pairs_of",
+    "resting_entries",
+    "scales",
+]
+
+
+def lora_rule(name: str) -> LoraRule:
+    """What the recipe's rule says about LoRA factors; of rules that are not about them nothing special."""
+    return LORA_RULES.get(name, LoraRule())
 
 
 def scales(spec: FederationSpec, weights_C: Sequence[float], standings_C: Sequence[Standing]) -> list[float]:
