@@ -147,7 +147,7 @@ class Client:
         learner.state = replace(
             learner.state, moments=rest.moments(learner.state.moments, start.learner.moments)
         )
-        target = added(parameters.master.cpu(), start.unsent)
+        target = added(parameters.master.to("cpu", copy=True), start.unsent)  # others train before a grant
         sends, kept = method.finish(parameters.master, learner.state.moments)
         rows[-1] |= cast_quality(target, first, self.layout)
         trained = Trained(
