@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import cache
 
 import pytest
@@ -12,12 +12,16 @@ from safetensors.torch import load_file
 
 import hanse
 from hanse.policy.export import load_trained
+from hanse.runs import api
 from hanse.runs.cohorts import build_cohorts, load_cohorts
+from hanse.runs.models import current_models
 from hanse.runtime.host import Host
-from tests.end_to_end.small import small_recipe
+from hanse.runtime.local import InTurn
+from tests.end_to_end.small import StopAfter, small_recipe, without_times
 
 EXACT = ("ffa", "rolora")
 RULES = ("mean", "flexlora", *EXACT)
+NAMES = ["level-1", "level-2"]
 
 
 def recipe(rule: str, *overrides: str):
@@ -40,7 +44,7 @@ def checkpoint(run, number: int, name: str = "server-0000") -> dict[str, torch.T
 
 def letters(run, values: torch.Tensor) -> dict[str, torch.Tensor]:
     """The entries of all A, and of all B."""
-    named = load_file(run.policy / "adapter_model.safetensors")
+    named = load_file(next(run.policy.rglob("adapter_model.safetensors")))
     parts = dict(zip(sorted(named), values.split([named[n].numel() for n in sorted(named)]), strict=True))
     return {x: torch.cat([p for n, p in parts.items() if f"lora_{x}" in n]) for x in "AB"}
 
@@ -92,21 +96,71 @@ def test_factors_travel_in_few_bits(tmp_path, rule):
     assert not torch.equal(checkpoint(run, 1)["master"], checkpoint(run, 2)["master"])
 
 
-def evaluated(run, ids: torch.Tensor) -> torch.Tensor:
-    """Logits of what the run evaluated last, rebuilt from its last checkpoint."""
-    host = Host(loaded := hanse.load_recipe(run.folder / "recipe.toml"), run.folder / "start.safetensors", [])
+@contextmanager
+def evaluated(run):
+    """The last models of a run, and the policy that computes with them, rebuilt from its last checkpoint."""
+    made, last = hanse.load_recipe(run.folder / "recipe.toml"), run.folder / "rounds" / "000003"
+    host = Host(made, run.folder / "start.safetensors", [0, 1])
     with closing(host), torch.no_grad():
-        cohorts = build_cohorts(loaded, ["level-1", "level-2"], host.initial, host.layout)
-        load_cohorts(run.folder / "rounds" / "000003", cohorts)
-        host.hold(cohorts[0].server.values().numpy())
-        return host.policy.model(ids).logits
+        cohorts = build_cohorts(made, NAMES, host.initial, host.layout)
+        load_cohorts(last, cohorts)
+        host.load(last)
+        yield host, current_models(cohorts, InTurn(host), NAMES)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", [*RULES, "fedsa"])
 def test_what_is_saved_computes_what_was_evaluated(runs, rule):
     """Promise 7, case L3."""
     run, ids = runs(rule), torch.tensor([[3, 4, 12, 5, 13], [2, 2, 12, 9, 13]])
-    model = AutoPeftModelForCausalLM.from_pretrained(run.policy)
-    with torch.no_grad():
-        assert torch.equal(model(ids).logits, evaluated(run, ids))
-    load_trained(run.policy)
+    with evaluated(run) as (host, models):
+        assert [m.name for m in models] == (NAMES if rule == "fedsa" else [None])
+        for model in models:
+            folder = run.policy / (model.name or "")
+            host.hold(model.values.numpy())
+            saved = AutoPeftModelForCausalLM.from_pretrained(folder)
+            assert torch.equal(saved(ids).logits, host.policy.model(ids).logits)
+            load_trained(folder)
+
+
+def test_fedsa_keeps_every_b_at_home(runs):
+    run = runs("fedsa")
+    common = letters(run, checkpoint(run, 3)["master"])
+    assert not common["B"].any()
+    own = [checkpoint(run, 3, f"client-{k:04d}")["personal"] for k in (0, 1)]
+    assert not torch.equal(*own)
+    for k, name in enumerate(NAMES):
+        tensors = load_file(run.policy / name / "adapter_model.safetensors")
+        for x, wanted in (("A", common["A"]), ("B", own[k])):
+            parts = [tensors[n].flatten() for n in sorted(tensors) if f"lora_{x}" in n]
+            assert torch.equal(torch.cat(parts), wanted)
+    assert (
+        set(run.summary["policy_sha256"])
+        == set(run.summary["evaluation"]["final"]["by_client"])
+        == set(NAMES)
+    )
+    assert not any("federation/lora_residual" in row for row in run.metrics())
+    for row in run.metrics()[1:]:
+        assert row["comm/bytes_up"] < 2 * (4 * len(common["A"]) + 1500)
+
+
+@pytest.mark.parametrize("rule", ["fedsa"])
+def test_resumed_equals_uninterrupted(runs, rule, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        hanse.train(recipe(rule), out=tmp_path, progress=StopAfter(2))
+    (folder,) = tmp_path.iterdir()
+    again, run = hanse.resume(folder), runs(rule)
+    for part in ("policy_sha256", "evaluation", "bytes"):
+        assert again.summary[part] == run.summary[part]
+    assert without_times(again.metrics()) == without_times(run.metrics())
+
+
+@pytest.mark.parametrize("rule", ["fedsa"])
+def test_workers_do_not_change_a_bit(runs, rule, tmp_path):
+    pooled = hanse.train(recipe(rule, "runtime.workers=2"), out=tmp_path)
+    assert pooled.summary["policy_sha256"] == runs(rule).summary["policy_sha256"]
+    assert pooled.summary["evaluation"] == runs(rule).summary["evaluation"]
+
+
+def test_evaluating_a_run_of_personal_policies_again(runs):
+    run = runs("fedsa")
+    assert api.evaluate(run.folder) == run.summary["evaluation"]["final"]

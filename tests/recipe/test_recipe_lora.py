@@ -18,11 +18,14 @@ REFUSED = [
     ("flexlora", {"server": {"lr": 0.5}}, "federation.server.lr"),
     ("rolora", {"local": "scaffold"}, "federation.local"),
     ("flexlora", {"local": "fedadamw"}, "federation.local"),
+    ("fedsa", {"server_optimizer": "average"}, "federation.server_optimizer"),
+    ("fedsa", {"local": "scaffold"}, "federation.local"),
 ]
 ACCEPTED = [
     ("ffa", {"server_optimizer": "adam", "local": "scaffold", "budget": {"fraction": 0.1}}),
     ("rolora", {"budget": {"bits": 2, "error_feedback": "off"}, "server": {"lr": 0.5}}),
     ("flexlora", {"local": "fednova"}),
+    ("fedsa", {"server_optimizer": "coherent", "budget": {"fraction": 0.1, "error_feedback": "start"}}),
 ]
 
 

@@ -23,6 +23,7 @@ from hanse.federation.messages import (
     max_message_bytes,
 )
 from hanse.federation.payload import pack_vector, unpack, unpack_vector
+from hanse.federation.personal import Personal
 from hanse.federation.resting import Resting
 from hanse.federation.sending import Outbox, added, cast_quality, codec_in_force
 from hanse.federation.signal import Signal, measure
@@ -56,8 +57,9 @@ class ClientState:
 
     `cursor` counts the problems drawn so far. `residual` is added to the values that the next round starts
     from, `unsent` to the next upload. `base`, `base_digest`: the values last received, in the exchange
-    dtype. `kept` belongs to the local method. `trained` waits for a grant. `replies` are the last round's,
-    kept to be re-sent byte for byte. Tensors float32 unless said otherwise, shape (numel,).
+    dtype. `personal`: entries that never leave, shape (n,). `kept` belongs to the local method. `trained`
+    waits for a grant. `replies` are the last round's, kept to be re-sent byte for byte. Tensors float32
+    unless said otherwise, shape (numel,).
     """
 
     learner: LearnerState
@@ -67,6 +69,7 @@ class ClientState:
     unsent: Tensor | None = None
     base: Tensor | None = None
     base_digest: str = ""
+    personal: Tensor | None = None
     kept: Vectors = field(default_factory=dict)
     trained: Trained | None = None
     replies: tuple[bytes, ...] = ()
@@ -92,6 +95,7 @@ class Client:
         self._outbox = Outbox(self.federation, self.layout, codec)
         self._method = LOCAL_METHODS[self.federation.local]
         self._rule = lora_rule(self.federation.aggregation)
+        self._personal = Personal.of(self.federation.aggregation, self.layout)
         self._sizes = [part.stop - part.start for part in self.layout.slices()]
 
     def answer(self, data: bytes, sampler: Sampler, scorer: Scoring, learner: Learner) -> tuple[bytes, Rows]:
@@ -132,7 +136,7 @@ class Client:
             raise WireError("the values are not those that the server names")
         extras = self._extras(broadcast)
         parameters = learner.policy.parameters
-        first = added(base.to(torch.float32), start.residual)
+        first = self._personal.with_own(added(base.to(torch.float32), start.residual), start.personal)
         parameters.load(first)
         method = self._method.client(
             Setting(self.federation.local_options, first, extras, start.kept, self._sizes)
@@ -147,7 +151,8 @@ class Client:
         learner.state = replace(
             learner.state, moments=rest.moments(learner.state.moments, start.learner.moments)
         )
-        target = added(parameters.master.to("cpu", copy=True), start.unsent)  # others train before a grant
+        own = parameters.master.to("cpu", copy=True)  # others train in this model before a grant comes
+        target = self._personal.without_own(added(own, start.unsent), base)
         sends, kept = method.finish(parameters.master, learner.state.moments)
         rows[-1] |= cast_quality(target, first, self.layout)
         trained = Trained(
@@ -169,6 +174,7 @@ class Client:
             cursor=cursor,
             base=base,
             base_digest=broadcast.base,
+            personal=self._personal.own(own),
             kept=kept,
             trained=trained,
         )

@@ -11,8 +11,10 @@ from hanse.recipe.section import Section
 WeightingName = Literal[
     "samples", "uniform", "fixed", "reward-std", "relative-gain", "task-accuracy", "fairness", "coherence"
 ]
-AggregationName = Literal["mean", "norm-equalised", "masked", "sign-consensus", "ffa", "rolora", "flexlora"]
-LORA_RULES = ("ffa", "rolora", "flexlora")
+AggregationName = Literal[
+    "mean", "norm-equalised", "masked", "sign-consensus", "ffa", "fedsa", "rolora", "flexlora"
+]
+LORA_RULES = ("ffa", "fedsa", "rolora", "flexlora")
 """Those that are about LoRA factors."""
 ServerOptimizerName = Literal["plain", "momentum", "nesterov", "adam", "average", "coherent"]
 LocalName = Literal["plain", "fedprox", "scaffold", "fednova", "fedadamw"]
@@ -122,7 +124,12 @@ class FederationSpec(Section):
     @property
     def exchanges_one_factor(self) -> bool:
         """Whether in every round one of LoRA's factors rests or stays with its client."""
-        return self.aggregation in ("ffa", "rolora")
+        return self.aggregation in ("ffa", "fedsa", "rolora")
+
+    @property
+    def personal(self) -> bool:
+        """Whether every client ends with a policy of its own, as part of it never leaves."""
+        return self.aggregation == "fedsa"
 
     def without_exchange(self) -> FederationSpec:
         """What is left of it where one party trains alone: its own optimiser state and residual."""

@@ -17,6 +17,7 @@ _NOT_LINEAR = ("flexlora",)
 """The result isn't base + a mean update, which is what server optimisers take steps along."""
 _SERVER_OPTIMISERS = {
     "ffa": ("plain", "momentum", "nesterov", "adam", "average", "coherent"),
+    "fedsa": ("plain", "momentum", "nesterov", "adam", "coherent"),
 }
 _LOCAL_METHODS = {"ffa": ("plain", "fedprox", "scaffold", "fednova", "fedadamw")}
 _LOCAL_ANYWHERE = ("plain", "fedprox", "fednova")

@@ -111,6 +111,7 @@ def _examine(recipe: Recipe, folder: RunFolder | None, progress: Progress) -> di
     from hanse.runs.cohorts import build_cohorts, load_cohorts
     from hanse.runs.evaluating import Levels, examine
     from hanse.runs.ledger import Ledger
+    from hanse.runs.models import current_models
     from hanse.runs.start import ensure_start
     from hanse.runtime.host import Host, client_data
     from hanse.runtime.local import InTurn
@@ -123,12 +124,16 @@ def _examine(recipe: Recipe, folder: RunFolder | None, progress: Progress) -> di
             raise RunError(f"{folder.path} has no complete round yet: go on with `hanse resume`.")
         start = ensure_start(recipe, task, folder, Ledger.load(newest).start_sha256)
     parts = client_data(recipe, task)
-    with closing(Host(recipe, start, [])) as host:
-        cohorts = build_cohorts(recipe, [part.name for part in parts], host.initial, host.layout)
+    names = [part.name for part in parts]
+    owned = list(range(len(names))) if recipe.federation_in_force.personal else []
+    with closing(Host(recipe, start, owned)) as host:
+        cohorts = build_cohorts(recipe, names, host.initial, host.layout)
         if newest is not None:
             load_cohorts(newest, cohorts)
+            host.load(newest)
         levels = Levels.of(host.levels, parts, recipe.evaluation.level_column)
-        return examine(InTurn(host), cohorts, levels, recipe.evaluation)[0]
+        models = current_models(cohorts, InTurn(host), names)
+        return examine(InTurn(host), models, levels, recipe.evaluation)[0]
 
 
 def export(folder: Path, out: Path, merge: bool = False) -> Path:

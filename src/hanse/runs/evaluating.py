@@ -1,4 +1,4 @@
-"""Evaluation of a run's cohorts: validation from round to round, held-out problems before and after."""
+"""Evaluation of a run's models: validation from round to round, held-out problems before and after."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from hanse.grpo.evaluation import EvaluationJob, LevelResult, level_of, summarise
 from hanse.recipe.model import EvaluationSpec
-from hanse.runs.cohorts import Cohort
+from hanse.runs.models import Model
 from hanse.runtime.base import Runtime
 from hanse.tasks.partition import ClientData
 from hanse.tasks.problem import Problem, Split
@@ -52,39 +52,39 @@ class Levels:
         return total
 
 
-def validate(runtime: Runtime, cohorts: list[Cohort], levels: Levels, spec: EvaluationSpec) -> dict[str, Any]:
+def validate(runtime: Runtime, models: list[Model], levels: Levels, spec: EvaluationSpec) -> dict[str, Any]:
     """Sampled accuracy on validation problems (held-out ones where there is no validation split)."""
     split: Split = "validation" if levels.validation else "held_out"
     names = levels.validation or levels.held_out
     jobs = [EvaluationJob(split, name, spec.problems_per_level, spec.samples) for name in names]
-    merged = _mean([summarise(runtime.evaluate(c.server.values(), jobs), levels.training) for c in cohorts])
+    merged = _mean([summarise(runtime.evaluate(m.values, jobs), levels.training) for m in models])
     row = {"evaluation/accuracy": merged["accuracy"], "evaluation/worst_level": merged["worst_level"]}
     return row | {f"evaluation/by_level/{k}": v for k, v in merged["by_level"].items()}
 
 
 def examine(
-    runtime: Runtime, cohorts: list[Cohort], levels: Levels, spec: EvaluationSpec
+    runtime: Runtime, models: list[Model], levels: Levels, spec: EvaluationSpec
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The held-out evaluation, sampled and greedy; and some completions as text."""
     count, samples = spec.final_problems_per_level, spec.final_samples
     sampled = [EvaluationJob("held_out", k, count, samples, record=_RECORDED) for k in levels.held_out]
     greedy = [replace(job, samples=1, greedy=True) for job in sampled]
     reports, records = [], []
-    for cohort in cohorts:
-        results = runtime.evaluate(cohort.server.values(), sampled + greedy)
+    for model in models:
+        results = runtime.evaluate(model.values, sampled + greedy)
         first, second = results[: len(sampled)], results[len(sampled) :]
-        reports.append(_report(first, second, cohort, levels))
-        records += [dict(row, cohort=cohort.name) for r in results for row in r.records]
+        reports.append(_report(first, second, model, levels))
+        records += [dict(row, cohort=model.name) for r in results for row in r.records]
     return _mean(reports), records
 
 
 def _report(
-    sampled: list[LevelResult], greedy: list[LevelResult], cohort: Cohort, levels: Levels
+    sampled: list[LevelResult], greedy: list[LevelResult], model: Model, levels: Levels
 ) -> dict[str, Any]:
     report = summarise(sampled, levels.training)
     best = summarise(greedy)
     report |= {"accuracy_greedy": best["accuracy"], "by_level_greedy": best["by_level"]}
-    mine = {k: v for k, v in levels.clients.items() if cohort.name in (None, k)}
+    mine = {k: v for k, v in levels.clients.items() if model.name in (None, k)}
     own = {name: _weighted(report["by_level"], counts) for name, counts in mine.items()}
     return report | {"by_client": {name: value for name, value in own.items() if value is not None}}
 
@@ -98,7 +98,7 @@ def _weighted(by_level: Mapping[str, float], counts: Mapping[str, int]) -> float
 
 
 def _mean(reports: list[dict[str, Any]]) -> dict[str, Any]:
-    """Mean over cohorts of numbers and of dictionaries of numbers; clients are united, not averaged."""
+    """Mean over models of numbers and of dictionaries of numbers; clients are united, not averaged."""
     if len(reports) == 1:
         return reports[0]
     merged: dict[str, Any] = {}

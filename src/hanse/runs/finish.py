@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from hanse.errors import RunError
 from hanse.policy.export import save_policy
 from hanse.policy.policy import Policy
-from hanse.runs.cohorts import Cohort
 from hanse.runs.model_card import model_card
+from hanse.runs.models import Model
 from hanse.runs.reporting import write_report
 from hanse.runtime.host import Host
 from hanse.runtime.state import load_tensors
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def finish(
     session: Session,
     host: Host,
-    cohorts: list[Cohort],
+    models: list[Model],
     summary: dict[str, Any],
     records: list[dict[str, Any]],
 ) -> dict[str, Any]:
@@ -31,13 +31,13 @@ def finish(
     folder = session.folder
     folder.cut(folder.completions_path, session.ledger.sizes.get(folder.completions_path.name, 0))
     folder.append(folder.completions_path, [{"when": "after", **row} for row in records])
-    best = _best(session, cohorts)
+    best = _best(session, models)
     hashes = {}
-    for i, cohort in enumerate(cohorts):
-        where = "" if cohort.name is None else f"/{cohort.name}"
+    for i, model in enumerate(models):
+        where = "" if model.name is None else f"/{model.name}"
         _export(session, host.policy, best[i], f"policy-best{where}", summary)
-        _export(session, host.policy, cohort.server.values(), f"policy{where}", summary)
-        hashes[cohort.name] = host.policy.parameters.sha256()
+        _export(session, host.policy, model.values, f"policy{where}", summary)
+        hashes[model.name] = host.policy.parameters.sha256()
     summary["policy_sha256"] = hashes.get(None) or hashes
     write_json(folder.summary_path, summary)
     session.progress.note("Writing the report …")
@@ -46,12 +46,12 @@ def finish(
     return summary
 
 
-def _best(session: Session, cohorts: list[Cohort]) -> list[Tensor]:
-    """Each cohort's values in the best round; the last ones, with a warning, where that file is no good."""
-    last, wanted = [cohort.server.values() for cohort in cohorts], session.ledger.best_round
+def _best(session: Session, models: list[Model]) -> list[Tensor]:
+    """Each model's values in the best round; the last ones, with a warning, where that file is no good."""
+    last, wanted = [model.values for model in models], session.ledger.best_round
     try:
         tensors, fields = load_tensors(session.folder.best_path)
-        best = [tensors[f"{i:04d}"] for i in range(len(cohorts))]
+        best = [tensors[f"{i:04d}"] for i in range(len(models))]
         if fields["round"] != wanted or any(b.shape != v.shape for b, v in zip(best, last, strict=True)):
             raise RunError(f"{session.folder.best_path} is of another round or another policy.")
     except (RunError, KeyError) as error:

@@ -84,7 +84,8 @@ tokenizer = AutoTokenizer.from_pretrained("PATH-OF-THIS-FOLDER")
 
 
 def _results(recipe: Recipe, summary: Mapping[str, Any]) -> str:
-    whose = " It is the mean over the clients' models." if recipe.mode == "local" else ""
+    own = recipe.mode == "local" or recipe.federation_in_force.personal
+    whose = " It is the mean over the clients' models." if own else ""
     problems = recipe.evaluation.final_problems_per_level
     return f"""## Held-out accuracy of the last round
 

@@ -19,6 +19,7 @@ from hanse.runs.finish import finish
 from hanse.runs.folder import RunFolder
 from hanse.runs.health import Health
 from hanse.runs.ledger import Ledger
+from hanse.runs.models import Model, current_models
 from hanse.runs.preflight import preflight
 from hanse.runs.progress import Progress
 from hanse.runs.rows import exchanged, refusals, round_row, sparsity, step_rows, take_errors
@@ -119,15 +120,17 @@ class Session:
         while self.ledger.round < self.recipe.rounds and self.ledger.stopped is None:
             self._round(runtime, cohorts)
         self.progress.note("Evaluating on held-out problems …")
-        final, records = examine(runtime, cohorts, self.levels, self.recipe.evaluation)
+        models = self._models(runtime, cohorts)
+        final, records = examine(runtime, models, self.levels, self.recipe.evaluation)
         self.ledger.seconds += self._lap()
-        return finish(self, host, cohorts, self._summary(final, runtime, cohorts), records)
+        return finish(self, host, models, self._summary(final, runtime, cohorts), records)
 
     def _begin(self, runtime: Runtime, cohorts: list[Cohort]) -> None:
         """The evaluation before training, and checkpoint 0."""
         for path in (self.folder.metrics_path, self.folder.completions_path):
             path.unlink(missing_ok=True)
-        self.ledger.initial, records = examine(runtime, cohorts, self.levels, self.recipe.evaluation)
+        models = self._models(runtime, cohorts)
+        self.ledger.initial, records = examine(runtime, models, self.levels, self.recipe.evaluation)
         if self.ledger.initial["accuracy"] is None:
             raise RecipeError(
                 "rewards",
@@ -186,12 +189,16 @@ class Session:
 
     def _validate(self, number: int, runtime: Runtime, cohorts: list[Cohort]) -> dict[str, Any]:
         """Validation accuracy; the values of the best round so far are kept."""
-        row = validate(runtime, cohorts, self.levels, self.recipe.evaluation)
+        models = self._models(runtime, cohorts)
+        row = validate(runtime, models, self.levels, self.recipe.evaluation)
         if self.ledger.is_best(number, row["evaluation/accuracy"]) or number == 0:
-            tensors = {f"{i:04d}": cohort.server.values() for i, cohort in enumerate(cohorts)}
+            tensors = {f"{i:04d}": model.values for i, model in enumerate(models)}
             with new_file(self.folder.best_path) as temporary:
                 save_tensors(temporary, tensors, {"round": number})
         return row
+
+    def _models(self, runtime: Runtime, cohorts: list[Cohort]) -> list[Model]:
+        return current_models(cohorts, runtime, self.names)
 
     def _show(self, row: Mapping[str, Any]) -> None:
         for tracker in self.trackers:

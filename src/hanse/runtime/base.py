@@ -25,6 +25,10 @@ class Runtime(Protocol):
         """Evaluate the given parameter values, flat float32; results in the order of the jobs."""
         ...
 
+    def personal(self) -> dict[int, Tensor]:
+        """The entries that each client keeps to itself, by client id; not an exchange of the federation."""
+        ...
+
     def save(self, folder: Path) -> None:
         """Write all clients' states into a checkpoint that is being made."""
         ...

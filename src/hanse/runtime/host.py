@@ -135,6 +135,11 @@ class Host:
         splits: tuple[Split, ...] = ("train", "validation", "held_out")
         return {split: problems_by_level(self.task.problems(split), column) for split in splits}
 
+    def personal(self) -> dict[int, npt.NDArray[np.float32]]:
+        """What clients never send, by client id: for evaluating and saving their own policies here."""
+        own = {index: client.state.personal for index, client in self.clients.items()}
+        return {index: values.numpy() for index, values in own.items() if values is not None}
+
     def save(self, folder: Path) -> None:
         """Write the state of each client into a checkpoint that is being made."""
         for index, client in self.clients.items():

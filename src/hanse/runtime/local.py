@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from hanse.grpo.evaluation import EvaluationJob, LevelResult
@@ -23,6 +24,9 @@ class InTurn:
 
     def evaluate(self, values: Tensor, jobs: Sequence[EvaluationJob]) -> list[LevelResult]:
         return [self.host.evaluate(values, job) for job in jobs]
+
+    def personal(self) -> dict[int, Tensor]:
+        return {client: torch.from_numpy(own) for client, own in self.host.personal().items()}
 
     def save(self, folder: Path) -> None:
         self.host.save(folder)

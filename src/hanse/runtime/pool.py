@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import torch
 from torch import Tensor
 
 from hanse.errors import HanseError, RunError
@@ -73,6 +74,10 @@ class ProcessPool:
     def evaluate(self, values: Tensor, jobs: Sequence[EvaluationJob]) -> list[LevelResult]:
         self._all("hold", values.numpy())
         return self._dispatch([(i % len(self._pipes), ("evaluate_held", job)) for i, job in enumerate(jobs)])
+
+    def personal(self) -> dict[int, Tensor]:
+        parts = self._all("personal")
+        return {client: torch.from_numpy(own) for part in parts for client, own in part.items()}
 
     def save(self, folder: Path) -> None:
         self._all("save", folder)

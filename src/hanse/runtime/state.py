@@ -26,6 +26,7 @@ def save_client(folder: Path, index: int, state: ClientState) -> None:
     learner = state.learner
     tensors = {"first": learner.moments.first, "second": learner.moments.second}
     optional = {"residual": state.residual, "unsent": state.unsent, "base": state.base}
+    optional |= {"personal": state.personal}
     tensors |= {name: tensor for name, tensor in optional.items() if tensor is not None}
     tensors |= prefixed("kept", state.kept)
     fields = {
@@ -59,6 +60,7 @@ def load_client(folder: Path, index: int) -> ClientState:
         unsent=tensors.get("unsent"),
         base=tensors.get("base"),
         base_digest=fields["base_digest"],
+        personal=tensors.get("personal"),
         kept=unprefixed("kept", tensors),
     )
 

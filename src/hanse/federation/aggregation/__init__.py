@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hanse.federation.aggregation.base import Aggregator, Contribution
 from hanse.federation.aggregation.combine import Combined, combine
+from hanse.federation.aggregation.fedsa import FEDSA
 from hanse.federation.aggregation.ffa import FFA
 from hanse.federation.aggregation.flexlora import FLEXLORA
 from hanse.federation.aggregation.lora import LoraRule, pairs_of, resting_entries
@@ -22,10 +23,10 @@ AGGREGATORS: dict[str, Aggregator] = {
     "norm-equalised": mean,
     "masked": masked,
     "sign-consensus": sign_consensus,
-    **dict.fromkeys(("ffa", "rolora", "flexlora"), mean),
+    **dict.fromkeys(("ffa", "fedsa", "rolora", "flexlora"), mean),
 }
 
-LORA_RULES: dict[str, LoraRule] = {"ffa": FFA, "rolora": ROLORA, "flexlora": FLEXLORA}
+LORA_RULES: dict[str, LoraRule] = {"ffa": FFA, "fedsa": FEDSA, "rolora": ROLORA, "flexlora": FLEXLORA}
 
 __all__ = [
     "AGGREGATORS",

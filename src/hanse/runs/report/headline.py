@@ -131,7 +131,9 @@ def _caption(data: ReportData) -> str:
     each = ""
     if known(problems) is not None and known(samples) is not None:
         each = f": up to {problems} problems a level, {samples} samples each, and one greedy completion"
-    whose = " Each client has its own model: the mean over models." if data.mode == "local" else ""
+    rule = part(settings(data), "federation").get("aggregation")
+    own = data.mode == "local" or (data.mode == "federated" and rule == "fedsa")
+    whose = " Each client has its own model: the mean over models." if own else ""
     return f"Accuracy on held-out problems, which nobody trained on{each}.{whose}"
 
 
