@@ -23,9 +23,8 @@ def _fill(capacity_C: list[float], shares_C: list[float], total: float) -> list[
     filled = [0.0] * len(capacity_C)
     open_C = [k for k, room in enumerate(capacity_C) if room > 0]
     while open_C and total > 1e-9:
-        weights = {k: shares_C[k] for k in open_C}
-        if not sum(weights.values()) > 0:
-            weights = dict.fromkeys(open_C, 1.0)
+        most = max(shares_C[k] for k in open_C)
+        weights = {k: shares_C[k] / most if most > 0 else 1.0 for k in open_C}
         scale = total / sum(weights.values())
         full = [k for k in open_C if scale * weights[k] >= capacity_C[k]]
         if not full:

@@ -116,7 +116,8 @@ class Client:
         ):
             return self.state.replies[0], []
         start = self._state_before(broadcast.round)
-        if broadcast.payload.form == "patch" and broadcast.patched != start.base_digest:
+        known = start.base_digest if start.base is not None else None
+        if broadcast.payload.form == "patch" and broadcast.patched != known:
             return Resync(broadcast.round, self.id).to_bytes(), []
         return self._train(broadcast, start, sampler, scorer, learner)
 
@@ -139,7 +140,9 @@ class Client:
         first = self._personal.with_own(added(base.to(torch.float32), start.residual), start.personal)
         parameters.load(first)
         method = self._method.client(
-            Setting(self.federation.local_options, first, extras, start.kept, self._sizes)
+            Setting(
+                self.federation.local_options, first, extras, start.kept, self._sizes, learner.spec.betas[1]
+            )
         )
         meter = GradientMeter(first) if self.federation.weighting == "coherence" else None
         rest = Resting(self.layout, self._rule.trains(broadcast.round), first)
@@ -218,6 +221,8 @@ class Client:
         if grant.client != self.id or grant.round != self.state.round:
             raise WireError(f"a grant for client {grant.client} in round {grant.round}")
         if self.state.trained is None:
+            if not self.state.replies:
+                raise WireError(f"a grant for round {grant.round}, which nothing was reported of")
             return self.state.replies[-1]
         return self._upload(grant.entries)
 

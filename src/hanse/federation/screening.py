@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from hanse.federation.messages import Report, Upload, max_message_bytes
-from hanse.federation.payload import entries_of, unpack
+from hanse.federation.payload import entries_of, unpack, unpack_vector
 from hanse.federation.signal import Signal, largest_std
 from hanse.federation.wire.frame import WireError
 from hanse.federation.wire.layout import Layout
@@ -39,7 +39,8 @@ class Screen:
 
     `base`: the round's values, shape (numel,) in the exchange dtype, `digest` their hash; `extras`: sizes of
     the vectors that each upload must carry; `group_size`: of honest groups; `keep`: whether decoded values
-    are kept; `resting`: entries that no upload may change, bool, shape (numel,).
+    are kept; `resting`: entries that no upload may change, bool, shape (numel,); `most_updates`: optimiser
+    updates that a round has at most, where known.
     """
 
     spec: ScreeningSpec
@@ -51,14 +52,13 @@ class Screen:
     group_size: int
     keep: bool = False
     resting: Tensor | None = None
+    most_updates: int | None = None
 
     def report(self, data: bytes, client: int) -> Report:
         """Raises WireError, in words, for a report that cannot be used."""
         report = Report.from_bytes(data)
         self._belongs(report, client)
-        if report.changed > self.layout.numel:
-            raise WireError("more changed entries than there are parameters")
-        self._plausible(report.signal)
+        self._plausible(report)
         return report
 
     def upload(self, data: bytes, client: int, allowed: int | None, reported: Signal | None) -> Screened:
@@ -77,13 +77,13 @@ class Screen:
         self._belongs(upload, client)
         if upload.dtype != self.layout.dtype:
             raise WireError("has another dtype")
-        self._plausible(upload.signal)
+        self._plausible(upload)
         if reported is not None and upload.signal != reported:
             raise WireError("has another signal than its report")
-        if {name: len(data) for name, data in upload.extras.items()} != {
-            name: 4 * size for name, size in self.extras.items()
-        }:
+        if set(upload.extras) != set(self.extras):
             raise WireError("carries other vectors than the local method asks for")
+        for name, size in self.extras.items():
+            unpack_vector(upload.extras[name], size)
         values = unpack(upload.payload, self.base, self.layout, self.digest)
         if self.resting is not None and not bool((values == self.base)[self.resting].all()):
             raise WireError("changes factors that are not exchanged in this round")
@@ -108,16 +108,29 @@ class Screen:
         if message.base != self.digest:
             raise WireError("was trained from another base")
 
-    def _plausible(self, signal: Signal) -> None:
-        """No honest client reports a deviation that its mean reward excludes: a necessary condition only."""
-        if self.spec.reward_range is None:
-            return
-        low, high = self.spec.reward_range
-        if not low - 1e-6 <= signal.reward_mean <= high + 1e-6:
+    def _plausible(self, message: Report | Upload) -> None:
+        """Counts within what there is, and rewards within their bounds."""
+        signal = message.signal
+        if message.changed > self.layout.numel:
+            raise WireError("more changed entries than there are parameters")
+        if self.most_updates is not None and signal.updates > self.most_updates:
+            raise WireError(f"reports {signal.updates} updates; a round has {self.most_updates}")
+        if self.spec.max_samples is not None and signal.samples > self.spec.max_samples:
+            raise WireError(f"reports {signal.samples} problems; the most are {self.spec.max_samples}")
+        if self.spec.reward_range is not None:
+            self._honest(signal, *self.spec.reward_range)
+
+    def _honest(self, signal: Signal, low: float, high: float) -> None:
+        """No honest client reports a deviation that its mean reward excludes: a necessary condition only.
+
+        The slack is for float32 rewards of this size.
+        """
+        slack = 1e-6 * max(1.0, abs(low), abs(high))
+        if not low - slack <= signal.reward_mean <= high + slack:
             raise WireError(f"reports a mean reward outside [{low:g}, {high:g}]")
         widest = math.sqrt(max(0.0, (high - signal.reward_mean) * (signal.reward_mean - low)))
         bound = widest if signal.partial else largest_std(signal.reward_mean, low, high, self.group_size)
-        if signal.reward_std > bound + 1e-6 or signal.reward_std_pooled > widest + 1e-6:
+        if signal.reward_std > bound + slack or signal.reward_std_pooled > widest + slack:
             raise WireError("reports a reward deviation that its mean reward excludes")
 
 

@@ -57,7 +57,7 @@ class Server:
     """Opens rounds and closes them; holds float32 master values whatever dtype is exchanged.
 
     A round is `open_round`, `missing` for clients that ask for whole values, with a budget `grant`, and
-    `close_round`. `exchange.run_round` does all of it. `seed` draws who takes part, `group_size` bounds
+    `close_round`; `exchange.run_round` does all. `seed` draws clients; `group_size`, `most_updates` bound
     honest signals.
     """
 
@@ -70,9 +70,10 @@ class Server:
         *,
         seed: int = 0,
         group_size: int = 2,
+        most_updates: int | None = None,
     ) -> None:
         self.spec, self.layout, self.clients, self.state = spec, layout, sorted(clients), state
-        self.seed, self.group_size = seed, group_size
+        self.seed, self.group_size, self.most_updates = seed, group_size, most_updates
         self.codec = codec_in_force(spec, layout.dtype)
         self._method, self._rule = LOCAL_METHODS[spec.local], lora_rule(spec.aggregation)
         self._pairs = pairs_of(layout)
@@ -102,6 +103,7 @@ class Server:
             self.group_size,
             keep,
             resting_entries(self.layout, self._rule.shares(self.state.round)),
+            self.most_updates,
         )
         self._open = _Open(digest, base, clients, screen, self._lagged_grants(clients))
         lossless = self.codec != "dense"

@@ -33,7 +33,7 @@ class WeightsSpec(Section):
 
     cap: float | None = Field(default=2.0, ge=1)
     std: Literal["within", "pooled"] = "within"
-    gamma: float = Field(default=1.0, ge=0)
+    gamma: float = Field(default=1.0, ge=0, le=10)
     ema: float | None = Field(default=None, ge=0, lt=1)
     times_samples: bool = False
     temperature: float = Field(default=1.0, gt=0)
@@ -96,10 +96,12 @@ class LocalSpec(Section):
 
 class ScreeningSpec(Section):
     """What a server refuses. `max_norm`: update norms above this multiple of the round's median;
-    `reward_range`: bounds of the reward, from which follow bounds of honest signals."""
+    `reward_range`: bounds of the reward, from which follow bounds of honest signals; `max_samples`: more
+    problems than this, as sample counts are the clients' own."""
 
     max_norm: float | None = Field(default=10.0, gt=1)
     reward_range: tuple[float, float] | None = None
+    max_samples: int | None = Field(default=None, ge=1)
 
 
 class FederationSpec(Section):

@@ -33,6 +33,8 @@ class Cohort:
 def build_cohorts(recipe: Recipe, names: list[str], master: Tensor, layout: Layout) -> list[Cohort]:
     """Cohorts at the start of a run, all from the same values."""
 
+    grpo = recipe.grpo
+
     def server(clients: list[int]) -> Server:
         return Server(
             recipe.federation_in_force,
@@ -40,7 +42,8 @@ def build_cohorts(recipe: Recipe, names: list[str], master: Tensor, layout: Layo
             clients,
             ServerState(master.cpu().clone()),
             seed=recipe.seed,
-            group_size=recipe.grpo.group_size,
+            group_size=grpo.group_size if grpo.screening == "none" else grpo.screen_size,
+            most_updates=grpo.local_steps * grpo.iterations * grpo.mini_batches,
         )
 
     if recipe.mode == "local":

@@ -19,7 +19,8 @@ class Setting:
     """A client's round as a local method sees it.
 
     `start`: the values that training begins with, shape (numel,); `extras`: what the server sent beside
-    them; `kept`: what the method kept from its last round; `sizes`: entries of each tensor.
+    them; `kept`: what the method kept from its last round; `sizes`: entries of each tensor; `beta`: decay of
+    AdamW's second moment.
     """
 
     spec: LocalSpec
@@ -27,6 +28,7 @@ class Setting:
     extras: Vectors
     kept: Vectors
     sizes: Sequence[int]
+    beta: float = 0.99
 
 
 class Plain:

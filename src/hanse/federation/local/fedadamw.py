@@ -14,8 +14,8 @@ from torch import Tensor
 from hanse.federation.local.base import Delivered, LocalMethod, Plain, Vectors
 from hanse.grpo.optimiser import Moments
 
-_SETTLED = 1000
-"""Updates after which Adam's bias correction no longer matters: the mean second moment has none."""
+_SETTLED = 100_000
+"""Updates after which Adam's bias correction no longer matters: means are sent with theirs applied."""
 
 
 class FedAdamW(Plain):
@@ -35,7 +35,8 @@ class FedAdamW(Plain):
             master.add_(step.to(master.device), alpha=lr * self.setting.spec.alpha)
 
     def finish(self, master: Tensor, moments: Moments) -> tuple[Vectors, Vectors]:
-        parts = moments.second.cpu().split(list(self.setting.sizes))
+        unbiased = moments.second.cpu() / (1 - self.setting.beta ** max(1, moments.updates))
+        parts = unbiased.split(list(self.setting.sizes))
         means = torch.stack([part.mean() if len(part) else part.sum() for part in parts])
         return {"second_means": means, "rate": torch.tensor([self.rate_sum])}, {}
 

@@ -42,7 +42,7 @@ class Quantised:
 def quantise(changes: Tensor, positions: Tensor, bits: int) -> Quantised:
     """The nearest levels of float32 `changes` at ascending `positions`, both of shape (n,)."""
     n = len(changes)
-    padded = torch.nn.functional.pad(changes.float(), (0, -n % BLOCK)).view(-1, BLOCK)
+    padded = torch.nn.functional.pad(changes.float(), (0, -n % BLOCK)).view(-(-n // BLOCK), BLOCK)
     scales = padded.abs().amax(1)
     share = padded / scales.clamp(min=torch.finfo(torch.float32).tiny).unsqueeze(1)
     codes = ((share + 1) / 2 * ((1 << bits) - 1)).round().to(torch.uint8).flatten()[:n]
