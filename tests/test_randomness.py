@@ -2,7 +2,8 @@ import math
 
 import torch
 
-from hanse.randomness import derive_seed, generator, gumbel_noise, stream_keys
+from hanse.policy.noise import gumbel_noise, stream_keys
+from hanse.randomness import derive_seed, generator
 
 
 def keys(count: int, seed: int = 7) -> torch.Tensor:

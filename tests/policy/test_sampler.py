@@ -5,9 +5,9 @@ import torch
 
 from grpo.toys import RAGGED, make_policy, problems_of, sample_groups
 from hanse.policy.logprobs import completion_logprobs
+from hanse.policy.noise import gumbel_noise, stream_keys
 from hanse.policy.policy import Policy
 from hanse.policy.sampler import Sampler, Sampling, truncate
-from hanse.randomness import gumbel_noise, stream_keys
 
 T = 12
 

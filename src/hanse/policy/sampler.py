@@ -13,9 +13,9 @@ from transformers.cache_utils import DynamicCache
 from hanse.policy.cache import buffered_cache, keep_rows, pad_prompts, unpack_rows
 from hanse.policy.functional_llama import decoding_mask, is_plain, logits_of
 from hanse.policy.memory import is_out_of_memory
+from hanse.policy.noise import gumbel_noise, stream_keys
 from hanse.policy.policy import Policy
 from hanse.policy.rollout import Group
-from hanse.randomness import gumbel_noise, stream_keys
 from hanse.tasks.problem import Problem
 
 _COMPACT_SHARE = 1 / 8
