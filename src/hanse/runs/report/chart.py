@@ -55,11 +55,11 @@ def line_chart(chart: Chart) -> Html:
     ends = [] if chart.small or not 1 < len(drawn) <= _MOST_END_LABELS else drawn
     plot = tag(
         "div",
-        _y_labels(y_axis),
+        y_labels(y_axis),
         tag("div", _picture(chart, drawn, x_axis, y_axis), class_="area"),
         _end_labels(ends, y_axis),
         tag("div", "round", class_="corner", aria_hidden="true"),
-        _x_labels(x_axis),
+        x_labels(x_axis),
         class_="plot small" if chart.small else "plot",
     )
     caption = tag("figcaption", tag("b", chart.title), " ", tag("span", chart.subject, class_="quiet"))
@@ -68,7 +68,7 @@ def line_chart(chart: Chart) -> Html:
 
 
 def _picture(chart: Chart, drawn: Sequence[Series], x_axis: Axis, y_axis: Axis) -> Html:
-    grid = [_horizontal(y_axis, tick) for tick in y_axis.ticks]
+    grid = [horizontal(y_axis, tick) for tick in y_axis.ticks]
     lines = [_line(series, x_axis, y_axis) for series in reversed(drawn)]
     return tag(
         "svg",
@@ -91,7 +91,7 @@ def _in_words(drawn: Sequence[Series]) -> str:
     return " ".join(parts)
 
 
-def _horizontal(axis: Axis, tick: float) -> Html:
+def horizontal(axis: Axis, tick: float) -> Html:
     height = _HEIGHT * (1 - axis.place(tick))
     kind = "grid base" if tick == 0 else "grid"
     return tag("path", d=f"M0 {height:.1f}H{_WIDTH}", class_=kind)
@@ -125,14 +125,14 @@ def thin(points: Points) -> Points:
     return [points[round(i * step)] for i in range(_MOST_POINTS)]
 
 
-def _y_labels(axis: Axis) -> Html:
+def y_labels(axis: Axis) -> Html:
     labels = [
         tag("span", axis.label(tick), style=f"bottom:{100 * axis.place(tick):.2f}%") for tick in axis.ticks
     ]
     return tag("div", *labels, class_="y", aria_hidden="true")
 
 
-def _x_labels(axis: Axis) -> Html:
+def x_labels(axis: Axis) -> Html:
     labels = [
         tag("span", axis.label(tick), style=f"left:{100 * axis.place(tick):.2f}%") for tick in axis.ticks
     ]

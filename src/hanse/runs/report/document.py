@@ -34,16 +34,17 @@ def render(data: ReportData) -> str:
         glossary(),
     ]
     shown = [part for part in sections if part.body]
-    body = tag("body", header(data), _navigation(shown), tag("main", *map(_written, shown)), _FOOTER)
-    return f"<!doctype html>\n{tag('html', _head(data), body, lang='en')}\n"
+    title = f"{data.name} · Hanse report"
+    body = tag("body", header(data), navigation(shown), tag("main", *map(written, shown)), FOOTER)
+    return f"<!doctype html>\n{tag('html', head(title), body, lang='en')}\n"
 
 
-def _written(part: Section) -> Html:
+def written(part: Section) -> Html:
     heading = tag("h2", part.title, id=f"{part.key}-title")
     return tag("section", heading, part.body, id=part.key, aria_labelledby=f"{part.key}-title")
 
 
-def _head(data: ReportData) -> Html:
+def head(title: str) -> Html:
     style = (files("hanse.runs.report") / "style.css").read_text(encoding="utf-8")
     return tag(
         "head",
@@ -51,16 +52,16 @@ def _head(data: ReportData) -> Html:
         tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
         tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name_="color-scheme", content="light dark"),
-        tag("title", f"{data.name} · Hanse report"),
+        tag("title", title),
         tag("style", Html(style)),
     )
 
 
-def _navigation(shown: list[Section]) -> Html:
+def navigation(shown: list[Section]) -> Html:
     links = [tag("li", tag("a", part.title, href=f"#{part.key}")) for part in shown]
     return tag("nav", tag("ul", *links), aria_label="Sections")
 
 
-_FOOTER = tag(
+FOOTER = tag(
     "footer", tag("p", "Written by Hanse. This page is one file: it loads nothing and runs nothing.")
 )

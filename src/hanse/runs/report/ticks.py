@@ -37,7 +37,7 @@ def value_axis(numbers: Sequence[float], wanted: int = 5) -> Axis:
         high = 1.0
     if high - low < _FLAT:
         high = low + 1.0
-    step = _round_step((high - low) / wanted, whole=all(number.is_integer() for number in numbers))
+    step = round_step((high - low) / wanted, whole=all(number.is_integer() for number in numbers))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     ticks = tuple(i * step for i in range(first, last + 1))
     return Axis(ticks[0], ticks[-1], ticks)
@@ -48,13 +48,13 @@ def round_axis(numbers: Sequence[float], wanted: int = 6) -> Axis:
     low, high = min(numbers, default=0.0), max(numbers, default=1.0)
     if not high > low:
         low, high = low - 0.5, high + 0.5
-    step = _round_step((high - low) / wanted, whole=True)
+    step = round_step((high - low) / wanted, whole=True)
     first = math.ceil(low / step - 1e-9)
     ticks = [float(i * step) for i in range(first, math.floor(high / step + 1e-9) + 1)]
     return Axis(low, high, tuple(ticks))
 
 
-def _round_step(rough: float, whole: bool) -> float:
+def round_step(rough: float, whole: bool) -> float:
     """1, 2 or 5 times a power of ten, at least as large as `rough`; with `whole`, at least 1."""
     if whole and rough <= 1:
         return 1.0

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hanse.runs.report.chart import COLOURS, _horizontal, _x_labels, _y_labels
+from hanse.runs.report.chart import COLOURS, horizontal, x_labels, y_labels
 from hanse.runs.report.formats import fixed, size
 from hanse.runs.report.markup import Html, tag
 from hanse.runs.report.reading import mean
-from hanse.runs.report.ticks import Axis, _round_step
+from hanse.runs.report.ticks import Axis, round_step
 
 _WIDTH, _HEIGHT = 1000, 400
 _MARGIN = 0.35
@@ -56,7 +56,7 @@ def near_axis(numbers: Sequence[float], wanted: int = 4) -> Axis:
     low, high = min(numbers), max(numbers)
     if high - low < 1e-6:
         low, high = low - 0.05, high + 0.05
-    step = _round_step((high - low) / wanted, whole=False)
+    step = round_step((high - low) / wanted, whole=False)
     first, last = math.floor(low / step), math.ceil(high / step)
     ticks = tuple(i * step for i in range(first, last + 1))
     return Axis(ticks[0], ticks[-1], ticks)
@@ -73,7 +73,7 @@ def scatter(title: str, subject: str, clouds: Sequence[Cloud]) -> Html:
         "svg",
         tag("title", f"{title}: {subject}"),
         tag("desc", " ".join(f"{c.name}: {size(c.centre[0])}, {fixed(c.centre[1])}." for c in drawn)),
-        *(_horizontal(y_axis, tick) for tick in y_axis.ticks),
+        *(horizontal(y_axis, tick) for tick in y_axis.ticks),
         *(dot for cloud in drawn for dot in _dots(cloud, x_axis, y_axis)),
         viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
         preserveAspectRatio="none",
@@ -81,7 +81,7 @@ def scatter(title: str, subject: str, clouds: Sequence[Cloud]) -> Html:
     )
     corner = tag("div", "bytes", class_="corner", aria_hidden="true")
     plot = tag(
-        "div", _y_labels(y_axis), tag("div", picture, class_="area"), corner, _x_labels(x_axis), class_="plot"
+        "div", y_labels(y_axis), tag("div", picture, class_="area"), corner, x_labels(x_axis), class_="plot"
     )
     caption = tag("figcaption", tag("b", title), " ", tag("span", subject, class_="quiet"))
     return tag("figure", caption, _legend(drawn), plot, class_="chart")

@@ -8,8 +8,7 @@ from typing import Any
 
 from hanse.errors import RunError
 from hanse.runs.folder import RunFolder
-from hanse.runs.report.data import ReportData
-from hanse.runs.report.document import _FOOTER, _head, _navigation, _written
+from hanse.runs.report.document import FOOTER, head, navigation, written
 from hanse.runs.report.markup import tag
 from hanse.runs.study.page.clients import clients
 from hanse.runs.study.page.data import Arm, StudyData
@@ -43,9 +42,9 @@ def render(data: StudyData) -> str:
         environment(data),
     ]
     shown = [part for part in sections if part.body]
-    head = _head(ReportData(data.document["name"], "study", "", {}, (), (), (), {}, ()))
-    body = tag("body", header(data), _navigation(shown), tag("main", *map(_written, shown)), _FOOTER)
-    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+    title = f"{data.document['name']} · Hanse study"
+    body = tag("body", header(data), navigation(shown), tag("main", *map(written, shown)), FOOTER)
+    return f"<!doctype html>\n{tag('html', head(title), body, lang='en')}\n"
 
 
 def _read(root: Path) -> StudyData:
