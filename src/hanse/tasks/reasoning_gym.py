@@ -12,6 +12,7 @@ from hanse.errors import RecipeError
 from hanse.recipe.tasks import ReasoningGymTask, RewardSpec
 from hanse.tasks import child_environment
 from hanse.tasks.listed import ListedTask, gather, refuse_empty
+from hanse.tasks.optional import install
 from hanse.tasks.problem import Problem, Split, split_of
 from hanse.tasks.rows import as_chat
 
@@ -68,7 +69,7 @@ def _generate(spec: ReasoningGymTask, jobs: list[dict[str, Any]]) -> list[list[d
 def _error(spec: ReasoningGymTask, reply: dict[str, Any]) -> RecipeError:
     if "missing" in reply:
         problem = f"this needs the package 'reasoning-gym', which cannot be imported ({reply['missing']})."
-        return RecipeError("task.type", problem, 'Install it with `pip install "hanse[data]"`.')
+        return RecipeError("task.type", problem, f"In the clone of hanse, run `{install('data')}`.")
     if "known" in reply:
         near = difflib.get_close_matches(spec.generator, reply["known"], 5) or reply["known"]
         problem = f"reasoning-gym has no generator {spec.generator!r}."

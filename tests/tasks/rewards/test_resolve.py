@@ -62,4 +62,4 @@ def test_missing_extra_is_reported_on_the_reward(monkeypatch):
     monkeypatch.setitem(sys.modules, "math_verify", None)
     with pytest.raises(RecipeError) as caught:
         resolve(source(name="math"))
-    assert caught.value.field == "rewards[2]" and "hanse[data]" in caught.value.remedy
+    assert caught.value.field == "rewards[2]" and 'pip install -e ".[data]"' in caught.value.remedy
