@@ -17,6 +17,10 @@ REFUSED = [
     ("flexlora", {"server_optimizer": "average"}, "federation.server_optimizer"),
     ("flexlora", {"server": {"lr": 0.5}}, "federation.server.lr"),
     ("rolora", {"local": "scaffold"}, "federation.local"),
+    ("flora", {"budget": {"fraction": 0.5}}, "federation.budget.error_feedback"),
+    ("flora", {"server_optimizer": "nesterov"}, "federation.server_optimizer"),
+    ("fedex", {"server": {"lr": 0.5}}, "federation.server.lr"),
+    ("fedex", {"local": "scaffold"}, "federation.local"),
     ("flexlora", {"local": "fedadamw"}, "federation.local"),
     ("fedsa", {"server_optimizer": "average"}, "federation.server_optimizer"),
     ("fedsa", {"local": "scaffold"}, "federation.local"),
@@ -25,6 +29,8 @@ ACCEPTED = [
     ("ffa", {"server_optimizer": "adam", "local": "scaffold", "budget": {"fraction": 0.1}}),
     ("rolora", {"budget": {"bits": 2, "error_feedback": "off"}, "server": {"lr": 0.5}}),
     ("flexlora", {"local": "fednova"}),
+    ("fedex", {"budget": {"bits": 8}}),
+    ("flora", {"budget": {"bits": 8, "error_feedback": "off"}}),
     ("fedsa", {"server_optimizer": "coherent", "budget": {"fraction": 0.1, "error_feedback": "start"}}),
 ]
 

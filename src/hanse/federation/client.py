@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from hanse.federation.aggregation import lora_rule
+from hanse.federation.aggregation import lora_rule, pairs_of
 from hanse.federation.calibration import calibrate
 from hanse.federation.coherence import GradientMeter
 from hanse.federation.draw import Draw
@@ -22,6 +22,7 @@ from hanse.federation.messages import (
     Upload,
     max_message_bytes,
 )
+from hanse.federation.offset import Lift, followed, size_of
 from hanse.federation.payload import pack_vector, unpack, unpack_vector
 from hanse.federation.personal import Personal
 from hanse.federation.resting import Resting
@@ -57,9 +58,9 @@ class ClientState:
 
     `cursor` counts the problems drawn so far. `residual` is added to the values that the next round starts
     from, `unsent` to the next upload. `base`, `base_digest`: the values last received, in the exchange
-    dtype. `personal`: entries that never leave, shape (n,). `kept` belongs to the local method. `trained`
-    waits for a grant. `replies` are the last round's, kept to be re-sent byte for byte. Tensors float32
-    unless said otherwise, shape (numel,).
+    dtype. `personal`: entries that never leave, shape (n,); `offset`: what is added to the base, shape (M,).
+    `kept` belongs to the local method. `trained` waits for a grant. `replies` are the last round's, kept to
+    be re-sent byte for byte. Tensors float32 unless said otherwise, shape (numel,).
     """
 
     learner: LearnerState
@@ -70,6 +71,8 @@ class ClientState:
     base: Tensor | None = None
     base_digest: str = ""
     personal: Tensor | None = None
+    offset: Tensor | None = None
+    offset_version: int = 0
     kept: Vectors = field(default_factory=dict)
     trained: Trained | None = None
     replies: tuple[bytes, ...] = ()
@@ -94,7 +97,7 @@ class Client:
         codec = codec_in_force(self.federation, self.layout.dtype)
         self._outbox = Outbox(self.federation, self.layout, codec)
         self._method = LOCAL_METHODS[self.federation.local]
-        self._rule = lora_rule(self.federation.aggregation)
+        self._rule, self._pairs = lora_rule(self.federation.aggregation), pairs_of(self.layout)
         self._personal = Personal.of(self.federation.aggregation, self.layout)
         self._sizes = [part.stop - part.start for part in self.layout.slices()]
 
@@ -107,6 +110,7 @@ class Client:
         if kind_of(data) == "grant":
             return self._granted(Grant.from_bytes(data)), []
         receives = sum(self._method.receives(self._sizes).values())
+        receives += size_of(self._pairs) if self._rule.lifts else 0
         limit = max_message_bytes(self.layout.numel, self.layout.dtype) + 4 * receives
         broadcast = Broadcast.from_bytes(data, max_bytes=limit)
         if (
@@ -119,7 +123,17 @@ class Client:
         known = start.base_digest if start.base is not None else None
         if broadcast.payload.form == "patch" and broadcast.patched != known:
             return Resync(broadcast.round, self.id).to_bytes(), []
-        return self._train(broadcast, start, sampler, scorer, learner)
+        offset, version = self._followed(broadcast, start)
+        if offset is None and version > 0:
+            return Resync(broadcast.round, self.id).to_bytes(), []
+        return self._train(broadcast, start, (offset, version), sampler, scorer, learner)
+
+    def _followed(self, broadcast: Broadcast, start: ClientState) -> tuple[Tensor | None, int]:
+        """The base's offset for this round and its version; no offset where the client missed one."""
+        if broadcast.lift is None or "lift" not in broadcast.extras or not self._rule.lifts:
+            return None, 0
+        lift = Lift(*broadcast.lift, broadcast.extras["lift"])
+        return followed(self._pairs, start.offset, start.offset_version, lift), lift.version
 
     def _state_before(self, round: int) -> ClientState:
         """The state to train round `round` from: after a restored server, perhaps the earlier one."""
@@ -130,7 +144,13 @@ class Client:
         raise WireError(f"asked for round {round}, but round {self.state.round} is done")
 
     def _train(
-        self, broadcast: Broadcast, start: ClientState, sampler: Sampler, scorer: Scoring, learner: Learner
+        self,
+        broadcast: Broadcast,
+        start: ClientState,
+        offset: tuple[Tensor | None, int],
+        sampler: Sampler,
+        scorer: Scoring,
+        learner: Learner,
     ) -> tuple[bytes, Rows]:
         base = unpack(broadcast.payload, start.base, self.layout, start.base_digest or None)
         if digest_of_values(base, self.layout) != broadcast.base:
@@ -138,7 +158,7 @@ class Client:
         extras = self._extras(broadcast)
         parameters = learner.policy.parameters
         first = self._personal.with_own(added(base.to(torch.float32), start.residual), start.personal)
-        parameters.load(first)
+        learner.policy.load(first if offset[0] is None else torch.cat([first, offset[0]]))
         method = self._method.client(
             Setting(
                 self.federation.local_options, first, extras, start.kept, self._sizes, learner.spec.betas[1]
@@ -178,6 +198,8 @@ class Client:
             base=base,
             base_digest=broadcast.base,
             personal=self._personal.own(own),
+            offset=offset[0],
+            offset_version=offset[1],
             kept=kept,
             trained=trained,
         )
@@ -194,9 +216,10 @@ class Client:
 
     def _extras(self, broadcast: Broadcast) -> Vectors:
         sizes = self._method.receives(self._sizes)
-        if not broadcast.extras:
+        extras = set(broadcast.extras) - ({"lift"} if self._rule.lifts else set())
+        if not extras:
             return {}
-        if set(broadcast.extras) != set(sizes):
+        if extras != set(sizes):
             raise WireError("extras are not those of the local method")
         return {name: unpack_vector(broadcast.extras[name], size) for name, size in sizes.items()}
 

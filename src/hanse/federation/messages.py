@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from hanse.federation.signal import MAX_REWARD, Signal
 from hanse.federation.wire.dense import DTYPES
-from hanse.federation.wire.frame import Frame, WireError, decode_frame, encode_frame
+from hanse.federation.wire.frame import Frame, WireError, decode_frame, encode_frame, kind_of
 from hanse.federation.wire.frame import field as read
 
 HEADER_ROOM = 1 << 16
@@ -38,7 +38,8 @@ class Broadcast:
 
     `base` is the hash of the values, `patched` of those that a patch is for. `entries`: how many changed
     entries may be uploaded; `fraction`: the share of them, where nothing is known yet; `reporting`: whether
-    a Report is asked for first. `extras`: further float32 vectors by name.
+    a Report is asked for first. `extras`: further float32 vectors by name; the one called "lift" goes into
+    the base, and `lift` says how (see `offset.Lift`).
     """
 
     round: int
@@ -51,6 +52,7 @@ class Broadcast:
     fraction: float | None = None
     reporting: bool = False
     extras: Mapping[str, bytes | memoryview] = field(default_factory=dict)
+    lift: tuple[int, int | None, int] | None = None
 
     def to_bytes(self) -> bytes:
         return self._encoded
@@ -59,7 +61,7 @@ class Broadcast:
     def _encoded(self) -> bytes:
         """Kept, as one broadcast goes to many clients."""
         names = ("round", "dtype", "base", "patched", "reward_mean", "entries", "fraction", "reporting")
-        return _pack("broadcast", self, names, self.payload, self.extras)
+        return _pack("broadcast", self, names, self.payload, self.extras, lift=self.lift)
 
     @classmethod
     def from_bytes(cls, data: bytes, *, max_bytes: int) -> Broadcast:
@@ -78,6 +80,7 @@ class Broadcast:
             fraction=_number(frame, "fraction", 1.0),
             reporting=read(frame, "reporting", bool),
             extras=extras,
+            lift=_lift(read(frame, "lift", (list, type(None)))),
         )
 
 
@@ -179,6 +182,14 @@ class Upload:
         )
 
 
+def is_resync(data: bytes, client: int, round: int) -> bool:
+    """Whether these bytes are this client's plea for whole values in this round."""
+    try:
+        return kind_of(data) == "resync" and Resync.from_bytes(data) == Resync(round, client)
+    except WireError:
+        return False
+
+
 def max_message_bytes(numel: int, dtype: str, extras: int = 0) -> int:
     """The largest honest message for `numel` parameters and `extras` vectors of as many float32 values."""
     values = numel * DTYPES[dtype].itemsize
@@ -220,6 +231,15 @@ def _count(value: int) -> int:
     if not 0 <= value < 2**40:
         raise WireError("a count is out of range")
     return value
+
+
+def _lift(value: list[Any] | None) -> tuple[int, int | None, int] | None:
+    if value is None:
+        return None
+    if len(value) != 3 or not all(type(n) is int or (i == 1 and n is None) for i, n in enumerate(value)):
+        raise WireError("field 'lift' does not hold three numbers")
+    version, previous, rank = value
+    return _count(version), None if previous is None else _count(previous), _count(rank)
 
 
 def _number(frame: Frame, name: str, limit: float) -> float | None:

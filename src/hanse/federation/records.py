@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hanse.federation.downlink import Downlink
 from hanse.federation.local import Vectors
+from hanse.federation.offset import Offset
 from hanse.federation.screening import Screened
 from hanse.federation.server_optimizer import OptimizerState
 
@@ -20,7 +21,8 @@ class ServerState:
     """What survives a crash. `master` is float32, shape (numel,); `round` is the next one to open.
 
     `weighting` is JSON; `optimizer` and `local` are tensors of the server optimiser and the local method;
-    `reported`: changed entries and reward deviation that clients last reported, for lagged grants.
+    `reported`: changed entries and reward deviation that clients last reported, for lagged grants;
+    `offset`: what was lifted into the base, where the rule does.
     """
 
     master: Tensor
@@ -31,6 +33,7 @@ class ServerState:
     local: Vectors = field(default_factory=dict)
     downlink: Downlink = field(default_factory=Downlink)
     reported: dict[int, tuple[int, float]] = field(default_factory=dict)
+    offset: Offset | None = None
     ledger: Counter[str] = field(default_factory=Counter)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from hanse.federation.aggregation import (
     Combined,
     Contribution,
     combine,
+    fresh_factor,
     lora_rule,
     pairs_of,
     resting_entries,
@@ -22,7 +24,8 @@ from hanse.federation.aggregation import (
 from hanse.federation.budget import share_entries
 from hanse.federation.diagnostics import MOST_VALUES, cosines
 from hanse.federation.local import LOCAL_METHODS, Delivered
-from hanse.federation.messages import Broadcast, Grant, Report, Resync
+from hanse.federation.messages import Broadcast, Grant, Report, is_resync
+from hanse.federation.offset import Lift, Offset
 from hanse.federation.payload import cast, pack_vector, unpack_vector
 from hanse.federation.records import RoundRecord, ServerState
 from hanse.federation.screening import Screen, Screened, gate_norms
@@ -30,7 +33,7 @@ from hanse.federation.sending import codec_in_force
 from hanse.federation.server_optimizer import SERVER_OPTIMIZERS, Agreement
 from hanse.federation.weighting import Standing, weigh
 from hanse.federation.wire.dense import DTYPES
-from hanse.federation.wire.frame import WireError, kind_of
+from hanse.federation.wire.frame import WireError
 from hanse.federation.wire.layout import Layout
 from hanse.federation.wire.patch import digest_of_values
 from hanse.randomness import generator
@@ -58,7 +61,7 @@ class Server:
 
     A round is `open_round`, `missing` for clients that ask for whole values, with a budget `grant`, and
     `close_round`; `exchange.run_round` does all. `seed` draws clients; `group_size`, `most_updates` bound
-    honest signals.
+    honest signals, `scaling` is what LoRA's B A are multiplied by.
     """
 
     def __init__(
@@ -71,12 +74,15 @@ class Server:
         seed: int = 0,
         group_size: int = 2,
         most_updates: int | None = None,
+        scaling: float = 1.0,
     ) -> None:
         self.spec, self.layout, self.clients, self.state = spec, layout, sorted(clients), state
         self.seed, self.group_size, self.most_updates = seed, group_size, most_updates
         self.codec = codec_in_force(spec, layout.dtype)
         self._method, self._rule = LOCAL_METHODS[spec.local], lora_rule(spec.aggregation)
-        self._pairs = pairs_of(layout)
+        self._pairs, self._scaling = pairs_of(layout), scaling
+        if self._rule.lifts and state.offset is None:
+            state.offset = Offset.zeros(self._pairs)
         self._sizes = [part.stop - part.start for part in layout.slices()]
         self._open: _Open | None = None
 
@@ -115,11 +121,11 @@ class Server:
         opened = self._opened()
         asking = []
         for client in opened.clients:
-            if client in replies and _is_resync(replies[client], client, self.state.round):
+            if client in replies and is_resync(replies[client], client, self.state.round):
                 asking.append(client)
                 opened.bytes_up += len(replies[client])
                 self.state.ledger[f"client {client}: asked for whole values"] += 1
-        return self._send(self._broadcasts(dict.fromkeys(asking)))
+        return self._send(self._broadcasts(dict.fromkeys(asking), whole=True))
 
     def grant(self, replies: Mapping[int, bytes]) -> dict[int, bytes]:
         """Share the round's budget among the clients that reported; nothing where nobody has to report."""
@@ -169,9 +175,10 @@ class Server:
         return record
 
     def values(self) -> Tensor:
-        """The current values as clients will compute with them, in float32: of weight averaging the mean."""
+        """What clients will compute with, float32: of weight averaging the mean; then the base's offset."""
         master = self.state.optimizer.get("average", self.state.master)
-        return master.to(DTYPES[self.layout.dtype]).to(torch.float32)
+        values = master.to(DTYPES[self.layout.dtype]).to(torch.float32)
+        return values if self.state.offset is None else torch.cat([values, self.state.offset.total])
 
     # --- opening ------------------------------------------------------------------------------------------
 
@@ -183,16 +190,18 @@ class Server:
         drawn = generator(self.seed, "participation", self.state.round).permutation(len(self.clients))
         return sorted(self.clients[i] for i in drawn[:count].tolist())
 
-    def _broadcasts(self, held: Mapping[int, str | None]) -> dict[int, bytes]:
-        """One message a client; those that hold the same base and may send as much share one."""
+    def _broadcasts(self, held: Mapping[int, str | None], *, whole: bool = False) -> dict[int, bytes]:
+        """One message a client, often the same. `whole`: it may not build on what the client holds."""
         opened, budget = self._opened(), self.spec.budget
         names = self._method.receives(self._sizes)
         extras = {n: pack_vector(self.state.local[n]) for n in names if n in self.state.local}
-        made: dict[tuple[str | None, int | None], bytes] = {}
+        made: dict[tuple[object, ...], bytes] = {}
+        keys: dict[int, tuple[object, ...]] = {}
         for client, patched in held.items():
-            entries = opened.granted.get(client)
-            if (patched, entries) not in made:
-                made[patched, entries] = Broadcast(
+            entries, lift = opened.granted.get(client), self._lift(client, whole)
+            keys[client] = key = (patched, entries, lift and lift.previous)
+            if key not in made:
+                made[key] = Broadcast(
                     round=self.state.round,
                     payload=self.state.downlink.payload(opened.base, patched, self.layout, self.codec),
                     dtype=self.layout.dtype,
@@ -202,9 +211,13 @@ class Server:
                     entries=entries,
                     fraction=budget.fraction if entries is None and not self.reporting else None,
                     reporting=self.reporting,
-                    extras=extras,
+                    extras=extras if lift is None else extras | {"lift": lift.data},
+                    lift=None if lift is None else (lift.version, lift.previous, lift.rank),
                 ).to_bytes()
-        return {client: made[patched, opened.granted.get(client)] for client, patched in held.items()}
+        return {client: made[key] for client, key in keys.items()}
+
+    def _lift(self, client: int, whole: bool) -> Lift | None:
+        return None if self.state.offset is None else self.state.offset.lift(client, whole=whole)
 
     def _lagged_grants(self, clients: Sequence[int]) -> dict[int, int]:
         """Grants by what clients last reported; none for those that never did."""
@@ -250,6 +263,10 @@ class Server:
         )
         combined = self._combined(opened.base, contributions)
         opened.lora_residual = combined.residual
+        if self.state.offset is not None:
+            self.state.offset = self.state.offset.grown(
+                self._pairs, combined.lifted, self._scaling, self.state.round, [s.client for s in good]
+            )
         agreement = Agreement(self.state.master, opened.base, combined.target, self._sizes)
         optimizer = SERVER_OPTIMIZERS[self.spec.server_optimizer]
         self.state.master, self.state.optimizer = optimizer(self.spec.server, self.state.optimizer, agreement)
@@ -260,7 +277,8 @@ class Server:
 
     def _combined(self, base: Tensor, contributions: Iterator[Contribution]) -> Combined:
         aggregate = AGGREGATORS[self.spec.aggregation]
-        return combine(self._rule, aggregate, self._pairs, base, contributions)
+        fresh = partial(fresh_factor, self.seed, self.state.round)
+        return combine(self._rule, aggregate, self._pairs, base, contributions, fresh)
 
     def _absorb(self, good: list[Screened], weights: list[float], agreement: Agreement) -> None:
         if self._method.absorb is None:
@@ -278,10 +296,3 @@ class Server:
 def _reported(screened: Screened) -> tuple[int, float]:
     assert screened.upload is not None
     return screened.upload.changed, screened.upload.signal.reward_std
-
-
-def _is_resync(data: bytes, client: int, round: int) -> bool:
-    try:
-        return kind_of(data) == "resync" and Resync.from_bytes(data) == Resync(round, client)
-    except WireError:
-        return False

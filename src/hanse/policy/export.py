@@ -24,6 +24,7 @@ from hanse.policy.lora import (
     base_state,
     load_adapter,
 )
+from hanse.policy.parameters import sha256_of
 from hanse.policy.policy import Policy
 from hanse.recipe.model import LoraSpec
 from hanse.storage import new_folder
@@ -35,12 +36,15 @@ def save_policy(policy: Policy, folder: Path, card: str | None = None) -> None:
     """Write the policy as it computes now; `card` becomes the README. An existing folder is replaced.
 
     All parameters trained: a model folder in the policy's dtype. LoRA: a peft adapter; its base is named
-    in adapter_config.json, or saved in `base/` where it has no name. `hanse.json` keeps what `load_trained`
+    in adapter_config.json, or saved in `base/` where it has no name. LoRA on a base with an offset: a model
+    folder with both merged in, as an adapter alone would be useless. `hanse.json` keeps what `load_trained`
     verifies.
     """
     folder = folder.absolute()
     with new_folder(folder, replace=True) as temporary:
-        if policy.lora:
+        if policy.offset is not None:
+            _save_merged(policy, temporary)
+        elif policy.lora:
             _save_adapter(policy, temporary, folder)
         else:
             _save_model(policy.model, base_state(policy.model), temporary)
@@ -51,6 +55,8 @@ def save_policy(policy: Policy, folder: Path, card: str | None = None) -> None:
 
 
 def _record(policy: Policy) -> dict[str, Any]:
+    if policy.offset is not None:
+        return _merged_record(policy)
     record = {
         "hanse": __version__,
         "train": "lora" if policy.lora else "full",
@@ -58,6 +64,26 @@ def _record(policy: Policy) -> dict[str, Any]:
         "trained_sha256": policy.parameters.sha256(),
     }
     return record | ({"base_sha256": base_sha256(policy.model)} if policy.lora else {})
+
+
+def _merged_record(policy: Policy) -> dict[str, Any]:
+    """`base_sha256` is the original base's, which training leaves as it was."""
+    model: Any = policy.model
+    state = base_state(model, merged=True)
+    names = sorted(
+        name.replace(".base_layer.", ".")
+        for name, _ in model.get_base_model().named_parameters()
+        if ".lora_" not in name
+    )
+    with policy.reference():
+        original = base_sha256(model)
+    return {
+        "hanse": __version__,
+        "train": "full",
+        "dtype": str(_dtype(state)).removeprefix("torch."),
+        "trained_sha256": sha256_of((name, state[name]) for name in names),
+        "base_sha256": original,
+    }
 
 
 def _dtype(state: dict[str, Tensor]) -> torch.dtype:
@@ -70,6 +96,11 @@ def _save_model(model: PreTrainedModel, state: dict[str, Tensor], folder: Path) 
     with quiet():
         model.save_pretrained(folder, state_dict=state)
     _set_dtype(folder, dtype)
+
+
+def _save_merged(policy: Policy, folder: Path) -> None:
+    model: Any = policy.model
+    _save_model(model.get_base_model(), base_state(model, merged=True), folder)
 
 
 def _save_adapter(policy: Policy, temporary: Path, final: Path) -> None:
@@ -162,8 +193,10 @@ def merge_policy(source: Path | Policy, out: Path, card: str | None = None) -> N
     policy = load_trained(source, allow_untrained=True) if isinstance(source, Path) else source
     model: Any = policy.model
     with new_folder(out.absolute(), replace=True) as temporary:
-        inner = model.get_base_model() if policy.lora else model
-        _save_model(inner, base_state(model, merged=policy.lora), temporary)
+        if policy.lora:
+            _save_merged(policy, temporary)
+        else:
+            _save_model(model, base_state(model), temporary)
         policy.tokenizer.save_pretrained(temporary)
         if card is not None:
             (temporary / "README.md").write_text(card, encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import warnings
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from hanse.errors import RecipeError, RunError
+from hanse.policy.parameters import sha256_of
 from hanse.randomness import generator
 from hanse.recipe.model import LoraSpec
 
@@ -119,12 +119,7 @@ def base_state(model: PreTrainedModel | PeftModel, *, merged: bool = False) -> d
 
 def base_sha256(model: PreTrainedModel | PeftModel) -> str:
     """Over the base model's tensors, adapters left out, in name order: names, shapes, dtypes and values."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(base_state(model).items()):
-        digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
-        flat = tensor.detach().cpu().contiguous().reshape(-1)
-        digest.update(flat.view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    return sha256_of(sorted(base_state(model).items()))
 
 
 # --- adapters in folders ------------------------------------------------------------------------------

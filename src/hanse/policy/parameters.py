@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -89,12 +89,18 @@ class Parameters:
 
     def sha256(self) -> str:
         """Over names, shapes, dtype and the values that the model computes with, in name order."""
-        digest = hashlib.sha256()
-        for name, tensor in self.views(self.cast).items():
-            digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
-            digest.update(tensor.contiguous().view(torch.uint8).cpu().numpy().tobytes())
-        return digest.hexdigest()
+        return sha256_of(self.views(self.cast).items())
 
     def _point_to(self, flat: Tensor) -> None:
         for p, view in zip(self._parameters, self.views(flat).values(), strict=True):
             p.data = view
+
+
+def sha256_of(named: Iterable[tuple[str, Tensor]]) -> str:
+    """Over names, shapes, dtypes and values, in the order given."""
+    digest = hashlib.sha256()
+    for name, tensor in named:
+        digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        digest.update(flat.view(torch.uint8).numpy().data)
+    return digest.hexdigest()

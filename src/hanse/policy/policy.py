@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -14,6 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from hanse.errors import RecipeError
+from hanse.policy.offset import BaseOffset
 from hanse.policy.parameters import Parameters
 from hanse.tasks.problem import Prompt
 
@@ -24,6 +26,7 @@ class Policy:
 
     `base_name` (with `base_revision`) is the hub id or folder that LoRA sits on. None: an exported adapter
     takes its base along, as a copy of the folder `base_files` or, without one, of the model in memory.
+    `offset`: what is added to the base under LoRA, if anything is.
     """
 
     model: PreTrainedModel
@@ -37,6 +40,7 @@ class Policy:
     base_revision: str | None = None
     base_files: Path | None = None
     shared_prompt: bool = True
+    offset: BaseOffset | None = None
     _reference: Tensor | None = None
     _encoded: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -53,6 +57,24 @@ class Policy:
     def vocabulary(self) -> int:
         """Number of logits a position."""
         return int(self.model.config.get_text_config().vocab_size)
+
+    def load(self, values: Tensor) -> None:
+        """Take over flat float32 values: the trained ones, shape (numel,), and behind them perhaps an offset
+        of the base, one (out, in) matrix for each adapted module."""
+        trained, offset = values.split([self.parameters.numel, len(values) - self.parameters.numel])
+        self.parameters.load(trained)
+        if len(offset):
+            self.offset = self.offset or BaseOffset(self.model, self.parameters.names)
+            self.offset.set(offset)
+        elif self.offset is not None:
+            self.offset.clear()
+            self.offset = None
+
+    def sha256(self) -> str:
+        """Over everything that training has changed, as the model computes with it."""
+        if self.offset is None:
+            return self.parameters.sha256()
+        return hashlib.sha256(f"{self.parameters.sha256()}{self.offset.sha256()}".encode()).hexdigest()
 
     def encode(self, prompt: Prompt) -> tuple[int, ...]:
         """Token ids of a prompt. Messages go through the model's chat template.
@@ -96,7 +118,8 @@ class Policy:
     @contextmanager
     def reference(self) -> Iterator[None]:
         """Compute as the reference policy inside the block."""
-        with self._reference_context():
+        original = nullcontext() if self.offset is None else self.offset.suspended()
+        with original, self._reference_context():
             yield
 
     def _reference_context(self) -> AbstractContextManager[Any]:

@@ -12,9 +12,18 @@ WeightingName = Literal[
     "samples", "uniform", "fixed", "reward-std", "relative-gain", "task-accuracy", "fairness", "coherence"
 ]
 AggregationName = Literal[
-    "mean", "norm-equalised", "masked", "sign-consensus", "ffa", "fedsa", "rolora", "flexlora"
+    "mean",
+    "norm-equalised",
+    "masked",
+    "sign-consensus",
+    "ffa",
+    "fedsa",
+    "rolora",
+    "flora",
+    "flexlora",
+    "fedex",
 ]
-LORA_RULES = ("ffa", "fedsa", "rolora", "flexlora")
+LORA_RULES = ("ffa", "fedsa", "rolora", "flora", "flexlora", "fedex")
 """Those that are about LoRA factors."""
 ServerOptimizerName = Literal["plain", "momentum", "nesterov", "adam", "average", "coherent"]
 LocalName = Literal["plain", "fedprox", "scaffold", "fednova", "fedadamw"]
@@ -127,6 +136,11 @@ class FederationSpec(Section):
     def exchanges_one_factor(self) -> bool:
         """Whether in every round one of LoRA's factors rests or stays with its client."""
         return self.aggregation in ("ffa", "fedsa", "rolora")
+
+    @property
+    def lifts(self) -> bool:
+        """Whether part of what LoRA learns goes into the base."""
+        return self.aggregation in ("flora", "fedex")
 
     @property
     def personal(self) -> bool:

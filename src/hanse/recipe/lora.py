@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from hanse.recipe.federation import FederationSpec
     from hanse.recipe.model import Recipe
 
-_OTHER_COORDINATES = ("rolora", "flexlora")
+_OTHER_COORDINATES = ("rolora", "flora", "flexlora")
 """In the next round the same entries rest or stand for something else: what was not sent has no place."""
-_NOT_LINEAR = ("flexlora",)
+_NOT_LINEAR = ("flora", "flexlora", "fedex")
 """The result isn't base + a mean update, which is what server optimisers take steps along."""
 _SERVER_OPTIMISERS = {
     "ffa": ("plain", "momentum", "nesterov", "adam", "average", "coherent"),

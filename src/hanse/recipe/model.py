@@ -41,6 +41,11 @@ class LoraSpec(Section):
     targets: list[str] | Literal["all-linear"] = "all-linear"
     rslora: bool = False
 
+    @property
+    def scaling(self) -> float:
+        """What B A is multiplied by."""
+        return self.alpha / (self.rank**0.5 if self.rslora else self.rank)
+
 
 class WarmupSpec(Section):
     """Supervised steps that give the tiny policy a first skill worth reinforcing.

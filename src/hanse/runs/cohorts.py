@@ -14,6 +14,7 @@ from hanse.errors import RunError
 from hanse.federation.client import Rows
 from hanse.federation.downlink import Downlink
 from hanse.federation.exchange import run_round
+from hanse.federation.offset import Offset
 from hanse.federation.records import RoundRecord, ServerState
 from hanse.federation.server import Server
 from hanse.federation.wire.layout import Layout
@@ -44,6 +45,7 @@ def build_cohorts(recipe: Recipe, names: list[str], master: Tensor, layout: Layo
             seed=recipe.seed,
             group_size=grpo.group_size if grpo.screening == "none" else grpo.screen_size,
             most_updates=grpo.local_steps * grpo.iterations * grpo.mini_batches,
+            scaling=recipe.policy.lora.scaling if recipe.policy.train == "lora" else 1.0,
         )
 
     if recipe.mode == "local":
@@ -77,8 +79,12 @@ def save_cohorts(folder: Path, cohorts: list[Cohort]) -> None:
             "bases": list(state.downlink.bases),
             "reported": list(state.reported.items()),
         }
+        offset = state.offset
+        if offset is not None:
+            fields["offset"] = [offset.version, offset.previous, offset.rank, offset.holders]
         tensors = {"master": state.master, **prefixed("optimizer", state.optimizer)}
         tensors |= prefixed("local", state.local) | prefixed("base", state.downlink.bases)
+        tensors |= {} if offset is None else {"offset/total": offset.total, "offset/step": offset.step}
         save_tensors(folder / f"server-{i:04d}.safetensors", tensors, fields)
 
 
@@ -103,4 +109,9 @@ def load_cohorts(folder: Path, cohorts: list[Cohort]) -> None:
             downlink=Downlink(dict(fields["held"]), {name: bases[name] for name in fields["bases"]}),
             reported={client: (changed, std) for client, (changed, std) in fields["reported"]},
             ledger=Counter(fields["ledger"]),
+            offset=_offset(unprefixed("offset", tensors), fields.get("offset")),
         )
+
+
+def _offset(tensors: Mapping[str, Tensor], fields: list[Any] | None) -> Offset | None:
+    return None if fields is None else Offset(tensors["total"], tensors["step"], *fields)

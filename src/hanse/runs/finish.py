@@ -37,7 +37,7 @@ def finish(
         where = "" if model.name is None else f"/{model.name}"
         _export(session, host.policy, best[i], f"policy-best{where}", summary)
         _export(session, host.policy, model.values, f"policy{where}", summary)
-        hashes[model.name] = host.policy.parameters.sha256()
+        hashes[model.name] = host.policy.sha256()
     summary["policy_sha256"] = hashes.get(None) or hashes
     write_json(folder.summary_path, summary)
     session.progress.note("Writing the report …")
@@ -61,7 +61,7 @@ def _best(session: Session, models: list[Model]) -> list[Tensor]:
 
 
 def _export(session: Session, policy: Policy, values: Tensor, name: str, summary: dict[str, Any]) -> None:
-    policy.parameters.load(values)
+    policy.load(values)
     target = session.folder.path / name
     target.parent.mkdir(parents=True, exist_ok=True)
     save_policy(policy, target, card=model_card(session.recipe, summary, session.levels.partition_rows()))

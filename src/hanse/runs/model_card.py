@@ -18,7 +18,7 @@ _MOST_COLUMNS = 12
 
 def model_card(recipe: Recipe, summary: Mapping[str, Any], partition: Sequence[Mapping[str, Any]]) -> str:
     """A model card: YAML for the hub, how to load, what was reached, how and on whose problems."""
-    lora = recipe.policy.train == "lora"
+    lora = recipe.policy.train == "lora" and not recipe.federation_in_force.lifts
     rounds = summary.get("rounds", recipe.rounds)
     sections = [
         _front_matter(recipe, lora),

@@ -113,7 +113,7 @@ class Host:
 
     def hold(self, values: npt.NDArray[np.float32]) -> None:
         """Take parameter values over for the evaluation jobs that follow."""
-        self.policy.parameters.load(torch.from_numpy(values))
+        self.policy.load(torch.from_numpy(values))
 
     def evaluate_held(self, job: EvaluationJob) -> LevelResult:
         """One evaluation job with the values held. Whoever trains next loads values of its own."""
@@ -123,7 +123,7 @@ class Host:
 
     def evaluate(self, values: Tensor, job: EvaluationJob) -> LevelResult:
         """One evaluation job with the given parameter values, flat float32."""
-        self.policy.parameters.load(values)
+        self.policy.load(values)
         return self.evaluate_held(job)
 
     def levels(self, split: Split) -> dict[str, list[Problem]]:

@@ -26,13 +26,14 @@ def save_client(folder: Path, index: int, state: ClientState) -> None:
     learner = state.learner
     tensors = {"first": learner.moments.first, "second": learner.moments.second}
     optional = {"residual": state.residual, "unsent": state.unsent, "base": state.base}
-    optional |= {"personal": state.personal}
+    optional |= {"personal": state.personal, "offset": state.offset}
     tensors |= {name: tensor for name, tensor in optional.items() if tensor is not None}
     tensors |= prefixed("kept", state.kept)
     fields = {
         "round": state.round,
         "cursor": state.cursor,
         "base_digest": state.base_digest,
+        "offset_version": state.offset_version,
         "step": learner.step,
         "updates": learner.moments.updates,
         "non_finite_streak": learner.non_finite_streak,
@@ -61,6 +62,8 @@ def load_client(folder: Path, index: int) -> ClientState:
         base=tensors.get("base"),
         base_digest=fields["base_digest"],
         personal=tensors.get("personal"),
+        offset=tensors.get("offset"),
+        offset_version=fields.get("offset_version", 0),
         kept=unprefixed("kept", tensors),
     )
 

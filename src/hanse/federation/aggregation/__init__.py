@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from hanse.federation.aggregation.base import Aggregator, Contribution
 from hanse.federation.aggregation.combine import Combined, combine
+from hanse.federation.aggregation.fedex import FEDEX
 from hanse.federation.aggregation.fedsa import FEDSA
 from hanse.federation.aggregation.ffa import FFA
 from hanse.federation.aggregation.flexlora import FLEXLORA
-from hanse.federation.aggregation.lora import LoraRule, pairs_of, resting_entries
+from hanse.federation.aggregation.flora import FLORA
+from hanse.federation.aggregation.lora import LoraRule, fresh_factor, pairs_of, resting_entries
 from hanse.federation.aggregation.masked import masked
 from hanse.federation.aggregation.mean import mean
 from hanse.federation.aggregation.rolora import ROLORA
@@ -23,10 +25,17 @@ AGGREGATORS: dict[str, Aggregator] = {
     "norm-equalised": mean,
     "masked": masked,
     "sign-consensus": sign_consensus,
-    **dict.fromkeys(("ffa", "fedsa", "rolora", "flexlora"), mean),
+    **dict.fromkeys(("ffa", "fedsa", "rolora", "flora", "flexlora", "fedex"), mean),
 }
 
-LORA_RULES: dict[str, LoraRule] = {"ffa": FFA, "fedsa": FEDSA, "rolora": ROLORA, "flexlora": FLEXLORA}
+LORA_RULES: dict[str, LoraRule] = {
+    "ffa": FFA,
+    "fedsa": FEDSA,
+    "rolora": ROLORA,
+    "flora": FLORA,
+    "flexlora": FLEXLORA,
+    "fedex": FEDEX,
+}
 
 __all__ = [
     "AGGREGATORS",
@@ -34,6 +43,7 @@ __all__ = [
     "Combined",
     "Contribution",
     "combine",
+    "fresh_factor",
     "lora_rule",
     "pairs_of",
     "resting_entries",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from torch import Tensor
 
@@ -29,8 +30,12 @@ def combine(
     pairs: Sequence[Pair],
     base: Tensor,
     contributions_C: Iterable[Contribution],
+    fresh: Callable[[Pair], Tensor],
 ) -> Combined:
-    """Without LoRA `aggregate`, streaming; with it module by module, all clients' factors at hand."""
+    """Without LoRA `aggregate`, streaming; with it module by module, all clients' factors at hand.
+
+    `fresh` draws a new A of a module.
+    """
     if not pairs:
         return Combined(aggregate(base, contributions_C))
     clients = list(contributions_C)
@@ -42,7 +47,7 @@ def combine(
         factors = [Factors(one.weight, *pair.factors(v)) for one, v in zip(clients, values_C, strict=True)]
         merged = Merged(B, A)
         if rule.merge is not None:
-            merged = rule.merge(factors)
+            merged = rule.merge(factors, partial(fresh, pair))
             B.copy_(merged.B)
             A.copy_(merged.A)
         if merged.left is not None and merged.right is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ _NOTHING = 1e-7
 """Singular values below this share of the largest are rounding."""
 
 
-def flexlora(factors_C: Sequence[Factors]) -> Merged:
+def flexlora(factors_C: Sequence[Factors], fresh: Callable[[], Tensor]) -> Merged:
     """sum_k w_k B_k A_k = U S V'; B = U_r sqrt(S_r), A = sqrt(S_r) V_r'. The best of rank r, not exact.
 
     The SVD is that of the K r x K r core between two QR decompositions.

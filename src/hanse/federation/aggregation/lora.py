@@ -5,6 +5,7 @@ An adapted module adds scaling * B A to its frozen weight: A of shape (r, in), B
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from hanse.federation.wire.layout import Layout
+from hanse.randomness import generator
 
 _A, _B = ".lora_A.", ".lora_B."
 
@@ -77,7 +79,8 @@ class Merged:
     right: Tensor | None = None
 
 
-Merge = Callable[[Sequence[Factors]], Merged]
+Merge = Callable[[Sequence[Factors], Callable[[], Tensor]], Merged]
+"""(clients' pairs, draws a new A (r, in), float64) -> the new pair."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,13 @@ class LoraRule:
     personal: bool = False
     renews: bool = False
     lifts: bool = False
+
+
+def fresh_factor(seed: int, round: int, pair: Pair) -> Tensor:
+    """A new A (r, in), float64, uniform within 1/sqrt(in), from the seed, the round and the module's name."""
+    bound = 1 / math.sqrt(pair.inputs)
+    draw = generator(seed, "lora", pair.name, round)
+    return torch.from_numpy(draw.uniform(-bound, bound, (pair.rank, pair.inputs)))
 
 
 def stacked(factors_C: Sequence[Factors]) -> tuple[Tensor, Tensor]:
