@@ -113,6 +113,22 @@ def test_where_a_run_ends_and_what_it_takes_may_be_edited(stopped, reference):
     assert rows == [row for row in without_times(reference.metrics("step")) if row["round"] == 3]
 
 
+def test_a_finished_run_goes_on_to_more_rounds_and_says_when_there_are_none(finished, tmp_path):
+    code, output = hanse_cli("resume", finished)
+    assert code == 0 and "Already finished; to go on, raise `rounds`" in output
+    edit(finished, "rounds = 3", "rounds = 4")
+    code, output = hanse_cli("resume", finished)
+    assert code == 0 and "Already finished" not in output
+    whole = hanse.train(small_recipe(*LORA, rounds=4), out=tmp_path / "whole")
+    summary = json.loads((finished / "summary.json").read_text())
+    assert summary["rounds"] == 4 and summary["policy_sha256"] == whole.summary["policy_sha256"]
+    assert without_times(hanse.Run(finished, summary).metrics()) == without_times(whole.metrics())
+    name = "adapter_model.safetensors"
+    assert (finished / "policy" / name).read_bytes() == (whole.policy / name).read_bytes()
+    completions = "completions.jsonl"
+    assert (finished / completions).read_bytes() == (whole.folder / completions).read_bytes()
+
+
 def test_rounds_may_not_change_where_the_learning_rate_depends_on_them(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         hanse.train(small_recipe("grpo.schedule=linear"), out=tmp_path, progress=StopAfter(1))

@@ -34,6 +34,7 @@ SUMMARY = {
 class Finished:
     folder: Path
     summary: dict[str, Any] = field(default_factory=lambda: dict(SUMMARY))
+    already_finished: bool = False
 
 
 class Runs(ModuleType):

@@ -17,6 +17,22 @@ def test_a_reward_that_always_fails_ends_the_run_before_training(tmp_path):
     with pytest.raises(RecipeError, match="the rubric is missing") as failure:
         hanse.train(small_recipe(rewards=BROKEN), out=tmp_path)
     assert failure.value.field == "rewards"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rewards": [{"path": f"{Path(__file__).parent / 'shaped.py'}:absent"}]},
+        {"policy": {"type": "hf", "path": "/no/model"}},
+    ],
+)
+def test_a_run_that_cannot_start_leaves_no_folder(tmp_path, change):
+    recipe = small_recipe()
+    spec = type(recipe).model_validate(recipe.model_dump() | change)
+    with pytest.raises(RecipeError):
+        hanse.train(spec, out=tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_round_without_one_usable_upload_ends_the_run(tmp_path):

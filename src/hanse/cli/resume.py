@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
 from hanse.cli.options import Quiet, RunFolder
 from hanse.cli.outcome import print_outcome
 from hanse.errors import InterruptedRunError
@@ -16,4 +22,12 @@ def resume(run: RunFolder, quiet: Quiet = False) -> None:
         finished = go_on(run, progress=progress_unless(quiet))
     except KeyboardInterrupt:
         raise InterruptedRunError(f"Interrupted. Continue with: hanse resume {run}") from None
-    print_outcome(finished.folder, finished.summary, reached=quiet)
+    if finished.already_finished:
+        _print_finished(run, finished.summary)
+    print_outcome(finished.folder, finished.summary, reached=quiet or finished.already_finished)
+
+
+def _print_finished(run: Path, summary: Mapping[str, Any]) -> None:
+    stopped = summary.get("stopped")
+    more = f": {stopped}." if stopped else f"; to go on, raise `rounds` in {run / 'recipe.toml'}."
+    typer.echo(f"Already finished{more}")

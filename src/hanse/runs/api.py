@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +19,14 @@ from hanse.runs.progress import Progress, SilentProgress
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: its folder and its summary (`summary.json`)."""
+    """A finished run: its folder and its summary (`summary.json`).
+
+    `already_finished`: `resume` found nothing left to do.
+    """
 
     folder: Path
     summary: dict[str, Any]
+    already_finished: bool = False
 
     @property
     def policy(self) -> Path:
@@ -37,7 +41,7 @@ class Run:
 def train(recipe: Recipe, *, out: Path | None = None, progress: Progress | None = None) -> Run:
     """Run a recipe in a new folder under `out` (default: `runs`) and return the finished run.
 
-    Raises RecipeError, RunError, NonFiniteError; KeyboardInterrupt leaves a run that can be resumed.
+    A run that fails before its first evaluation leaves no folder. Raises RecipeError, RunError, NonFiniteError; KeyboardInterrupt leaves a run that can be resumed.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise RunError(
@@ -45,19 +49,29 @@ def train(recipe: Recipe, *, out: Path | None = None, progress: Progress | None 
             '`if __name__ == "__main__":`, or set runtime.workers = 1.'
         )
     folder = RunFolder.create(out or Path("runs"), recipe)
-    return _continue(folder, recipe, progress)
+    try:
+        return _continue(folder, recipe, progress)
+    except Exception:
+        folder.remove_unbegun()
+        raise
 
 
 def resume(folder: Path, progress: Progress | None = None) -> Run:
     """Continue a run after its newest complete round; the end is bit-identical to an uninterrupted run.
 
-    A finished run is returned as it is. Raises RunError where there is nothing to continue.
+    A finished run is returned as it is, unless `rounds` of its recipe.toml has been raised: then it goes on.
+    Raises RunError where there is nothing to continue.
     """
     opened = RunFolder.open(folder)
     summary = opened.summary()
-    if summary is not None and (folder / "report.html").exists() and opened.policy_path.is_dir():
-        return Run(folder, summary)
+    whole = (folder / "report.html").exists() and opened.policy_path.is_dir()
+    if summary is not None and whole and (summary.get("stopped") or not _more_rounds(opened, summary)):
+        return Run(folder, summary, already_finished=True)
     return _continue(opened, opened.recipe(), progress)
+
+
+def _more_rounds(folder: RunFolder, summary: Mapping[str, Any]) -> bool:
+    return folder.recipe().rounds > summary.get("rounds", 0)
 
 
 def _continue(folder: RunFolder, recipe: Recipe, progress: Progress | None) -> Run:

@@ -20,6 +20,8 @@ from hanse.storage import find_damage, new_folder, remove_leftovers, write_check
 
 _ROUND = re.compile(r"\d{6}")
 KEPT_ROUNDS = 2
+_UNBEGUN = {"recipe.toml", ".lock", "start.safetensors", "environment.json", "partition.json"}
+"""What is written before the evaluation that a run begins with, and can all be made again."""
 
 
 class RunFolder:
@@ -103,6 +105,11 @@ class RunFolder:
             remove_leftovers(self.path)
             remove_leftovers(self.rounds_path)
             yield
+
+    def remove_unbegun(self) -> None:
+        """Remove the folder of a run that failed before it began; one with anything to keep stays."""
+        if {path.name for path in self.path.iterdir()} <= _UNBEGUN:
+            shutil.rmtree(self.path, ignore_errors=True)
 
     # --- rounds ---------------------------------------------------------------------------------------
 

@@ -224,6 +224,7 @@ class Session:
         self.health = Health.from_state(self.recipe.grpo, self.ledger.health)
         for name, size in self.ledger.sizes.items():
             self.folder.cut(self.folder.path / name, size)
+        self.folder.summary_path.unlink(missing_ok=True)  # of a run that ended and now goes on
         self.progress.note(f"Continuing after round {self.ledger.round}.")
         self._lap()
 
