@@ -41,7 +41,8 @@ class Run:
 def train(recipe: Recipe, *, out: Path | None = None, progress: Progress | None = None) -> Run:
     """Run a recipe in a new folder under `out` (default: `runs`) and return the finished run.
 
-    A run that fails before its first evaluation leaves no folder. Raises RecipeError, RunError, NonFiniteError; KeyboardInterrupt leaves a run that can be resumed.
+    A run that fails before its first evaluation leaves no folder. Raises RecipeError, RunError,
+    NonFiniteError; KeyboardInterrupt leaves a run that can be resumed.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise RunError(
@@ -71,7 +72,7 @@ def resume(folder: Path, progress: Progress | None = None) -> Run:
 
 
 def _more_rounds(folder: RunFolder, summary: Mapping[str, Any]) -> bool:
-    return folder.recipe().rounds > summary.get("rounds", 0)
+    return folder.recipe().rounds > int(summary.get("rounds", 0))
 
 
 def _continue(folder: RunFolder, recipe: Recipe, progress: Progress | None) -> Run:
