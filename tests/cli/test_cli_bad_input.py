@@ -53,7 +53,17 @@ CASES = [
     ("damaged data", JSONL.replace("rows.jsonl", "bad.jsonl"), "bad.jsonl, line 2 is not JSON"),
     ("missing model folder", JSONL.replace("org/model", "./model"), "policy.path: "),
     ("tiny policy, other task", JSONL.replace(HF, ""), 'policy.type: the "tiny" policy reads only'),
-    ("missing reward file", '[[rewards]]\npath = "mine.py:f"\n', "mine.py does not exist. Give the path"),
+    ("missing reward file", '[[rewards]]\npath = "mine.py:f"\n', "mine.py' does not exist (looked for it in"),
+    (
+        "missing reward function",
+        '[[rewards]]\npath = "rewards.py:absent"\n',
+        "has no function 'absent'. It defines: present.",
+    ),
+    (
+        "broken reward file",
+        '[[rewards]]\npath = "broken.py:f"\n',
+        "failed: ModuleNotFoundError: No module named 'nowhere'.",
+    ),
     (
         "bad reward",
         '[[rewards]]\nname = "exakt"\n',
@@ -65,6 +75,8 @@ CASES = [
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    (tmp_path / "rewards.py").write_text("def present(completions): ...\n")
+    (tmp_path / "broken.py").write_text("import nowhere\n")
     (tmp_path / "bad.jsonl").write_text('{"prompt": "a", "answer": "b"}\n{"prompt": \n')
     return tmp_path
 

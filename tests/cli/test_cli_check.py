@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hanse.cli import app
+from hanse.errors import RecipeError
 
 ROOT = Path(__file__).parents[2]
 QUIET = '[grpo]\nlr = 1e-3\nmax_new_tokens = 5\n[partition]\nby = "column"\n'
@@ -58,6 +59,28 @@ def test_traffic(tmp_path: Path) -> None:
     assert re.search(r"up, a round +2\.15 MB +5 clients × 107,712 × 4 B\n", output)
     alone = checked(tmp_path, QUIET, "--set", "mode=local")
     assert 'none: mode = "local" exchanges nothing.' in alone
+
+
+def test_a_recipe_of_nothing_is_the_default(tmp_path: Path) -> None:
+    words = "the file sets nothing, so everything is the default"
+    assert words in checked(tmp_path, "# nothing\n")
+    assert words not in checked(tmp_path, QUIET)
+
+
+def test_a_trusted_function_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "judge.py").write_text("raise SystemExit\n")
+    checked(tmp_path, QUIET + '[[rewards]]\npath = "judge.py:f"\ntrusted = true\n')
+
+
+def test_a_built_in_reward_whose_package_is_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RecipeError("rewards[0]", "this needs the package 'math_verify'.", "Install it.")
+
+    monkeypatch.setattr("hanse.tasks.scoring.trial.try_functions", refuse)
+    output = checked(tmp_path, QUIET + '[[rewards]]\nname = "math"\n')
+    assert "not on this machine: rewards[0]: this needs the package 'math_verify'." in output
 
 
 def test_advice(tmp_path: Path) -> None:
@@ -116,7 +139,8 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
 
 
 def test_check_imports_no_torch(tmp_path: Path) -> None:
-    (tmp_path / "r.toml").write_text(QUIET)
+    (tmp_path / "rewards.py").write_text("def f(completions): ...\n")
+    (tmp_path / "r.toml").write_text(QUIET + '[[rewards]]\npath = "rewards.py:f"\n')
     assert python(WITHOUT_TORCH, "check", str(tmp_path / "r.toml")).stdout.endswith("code 0 heavy []\n")
 
 

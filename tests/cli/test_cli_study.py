@@ -106,6 +106,13 @@ def test_a_study_that_is_not_there(tmp_path: Path) -> None:
     assert "there is no such file" in output
 
 
+def test_a_recipe_is_not_a_study(study: Path) -> None:
+    base = study.parent / "base.toml"
+    code, output = hanse_cli("study", base)
+    assert code == 2
+    assert f"this is a recipe, not a study. Train it with `hanse train {base}`" in output
+
+
 def test_starts_are_seeds_of_the_tiny_policy_only(study: Path) -> None:
     study.write_text(GOOD.replace("seeds = [10, 11]", "seeds = [10]\nstarts = [0, 1]"))
     (study.parent / "base.toml").write_text(

@@ -9,6 +9,8 @@ import pytest
 from hanse.errors import RecipeError
 from hanse.recipe.load import load_recipe
 from hanse.recipe.model import GrpoSpec, Recipe
+from hanse.recipe.pairs import BUILT_IN_REWARDS
+from hanse.tasks.rewards.resolve import BUILT_IN
 
 HF = {"type": "hf", "path": "org/model"}
 JSONL = {"type": "jsonl", "path": "/data.jsonl"}
@@ -152,14 +154,14 @@ REFUSED = [
     case(
         "rewards.0.name",
         "no reward is called 'exakt'",
-        "Did you mean exact? Built in: exact, math, format, length, code, reasoning-gym.",
+        "Did you mean exact? Built in: exact, math, format, length, code, reasoning_gym.",
         rewards=[{"name": "exakt"}],
     ),
     case(
         "rewards.0.name",
         'the task is "arithmetic", which has no generator',
         'Use "exact"',
-        rewards=[{"name": "reasoning-gym"}],
+        rewards=[{"name": "reasoning_gym"}],
     ),
     case("rewards.0.path", "names no function", 'Write "file.py:function"', rewards=[{"path": "a.py"}]),
     case("rewards", "every weight is 0", "Give one a weight", rewards=[{"name": "exact", "weight": 0.0}]),
@@ -248,3 +250,7 @@ def test_allowed(document: dict[str, Any]) -> None:
 def test_the_error_reaches_python_callers_undisguised() -> None:
     with pytest.raises(RecipeError, match=r"^grpo\.mini_batches: "):
         Recipe(grpo=GrpoSpec(mini_batches=5))
+
+
+def test_the_recipe_knows_the_built_in_rewards() -> None:
+    assert set(BUILT_IN_REWARDS) == set(BUILT_IN)

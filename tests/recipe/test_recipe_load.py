@@ -63,6 +63,21 @@ def test_missing_file_names_the_nearest(tmp_path: Path) -> None:
     assert error.remedy == f"Did you mean {tmp_path / 'quickstart.toml'}?"
 
 
+def test_only_recipes_are_suggested_for_a_missing_one(tmp_path: Path) -> None:
+    write(tmp_path, "[project]\nname = 'x'\n", "pyproject.toml")
+    write(tmp_path, "[[arms]]\n", "study.toml")
+    write(tmp_path, "[[", "broken.toml")
+    assert failure(tmp_path / "project.toml").remedy == "Check the path."
+    write(tmp_path, "", "small.toml")
+    assert failure(tmp_path / "project.toml").remedy == "Recipes there: small.toml."
+
+
+def test_a_study_is_not_a_recipe(tmp_path: Path) -> None:
+    error = failure(write(tmp_path, "[[arms]]\n", "s.toml"))
+    assert error.problem == "this is a study, not a recipe."
+    assert error.remedy == f"Run it with `hanse study {tmp_path / 's.toml'}`."
+
+
 def test_missing_folder() -> None:
     assert "does not exist either" in failure("/nowhere/at/all.toml").remedy
 

@@ -22,8 +22,8 @@ def check(recipe: RecipeFile, overrides: Overrides = None) -> None:
     from hanse.recipe.load import dump_recipe, load_recipe
 
     loaded = load_recipe(recipe, overrides or [])
-    typer.echo(f"# {recipe}, resolved\n\n{dump_recipe(loaded)}")
-    _check_reward_files(loaded)
+    typer.echo(f"# {recipe}, resolved{_of_nothing(recipe)}\n\n{dump_recipe(loaded)}")
+    _try_rewards(loaded)
     _print_batch(loaded)
     with _offline():
         _print_partition(loaded)
@@ -32,14 +32,28 @@ def check(recipe: RecipeFile, overrides: Overrides = None) -> None:
     typer.echo("The recipe is in order.")
 
 
-def _check_reward_files(recipe: Recipe) -> None:
-    """Raises RecipeError for a reward file that does not exist. It is not run here."""
-    from hanse.errors import RecipeError
+def _of_nothing(recipe: Path) -> str:
+    from hanse.recipe.files import read_document
 
-    for i, reward in enumerate(recipe.rewards):
-        file = (reward.path or "").rpartition(":")[0]
-        if file.endswith(".py") and not Path(file).is_file():
-            raise RecipeError(f"rewards.{i}.path", f"{file} does not exist.", "Give the path of your file.")
+    document, _ = read_document(recipe, "recipe")
+    return "" if document else ": the file sets nothing, so everything is the default"
+
+
+def _try_rewards(recipe: Recipe) -> None:
+    """Import the reward functions as `train` does, in a process of their own; trusted ones only there.
+
+    Raises RecipeError for a function that cannot be found. A built-in one may lack a package on this machine
+    and have it where the recipe will run.
+    """
+    from hanse.errors import RecipeError
+    from hanse.tasks.scoring.trial import try_functions
+
+    try:
+        try_functions(recipe.rewards, recipe.scoring)
+    except RecipeError as error:
+        if not any(reward.name and error.field == f"rewards[{i}]" for i, reward in enumerate(recipe.rewards)):
+            raise
+        _print_list("Rewards", [f"not on this machine: {error}"])
 
 
 def _print_batch(recipe: Recipe) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import json
 import math
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
@@ -16,11 +14,10 @@ from pydantic import ValidationError
 
 from hanse.errors import RecipeError
 from hanse.recipe.explain import explain
+from hanse.recipe.files import Document, read_document
 from hanse.recipe.model import Recipe
 from hanse.recipe.overrides import apply_overrides
 from hanse.recipe.paths import resolve_paths
-
-Document = dict[str, Any]
 
 _DEFAULT_TYPES = {"policy": "tiny", "task": "arithmetic"}
 
@@ -35,7 +32,7 @@ def load_recipe(source: str | Path | Mapping[str, Any], overrides: Sequence[str]
     if isinstance(source, Mapping):
         document, folder = copy.deepcopy(dict(source)), Path.cwd()
     else:
-        document, folder = _read(Path(source)), Path(source).resolve().parent
+        document, folder = read_document(Path(source), "recipe")[0], Path(source).resolve().parent
     resolve_paths(document, folder)
     apply_overrides(document, overrides)
     resolve_paths(document, Path.cwd())
@@ -82,42 +79,3 @@ def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_none(item) for key, item in value.items() if item is not None}
     return [_without_none(item) for item in value] if isinstance(value, list) else value
-
-
-def _read(path: Path) -> Document:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise RecipeError(str(path), "there is no such file.", _nearby(path)) from None
-    except IsADirectoryError:
-        raise RecipeError(str(path), "this is a folder.", _inside(path)) from None
-    except UnicodeDecodeError as error:
-        problem = f"not a text file in UTF-8 (byte {error.start})."
-        raise RecipeError(str(path), problem, "Give a recipe in TOML, saved as UTF-8.") from None
-    except OSError as error:
-        problem = f"cannot be read ({error.strerror or error})."
-        raise RecipeError(str(path), problem, "Check the file and its permissions.") from None
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        remedy = 'Correct that line; strings need quotes (name = "run"), sections look like [grpo].'
-        raise RecipeError(str(path), f"invalid TOML: {error}.", remedy) from None
-
-
-def _nearby(path: Path) -> str:
-    folder = path.parent
-    if not folder.is_dir():
-        return f"The folder {folder} does not exist either; check the path."
-    names = sorted(p.name for p in folder.glob("*.toml"))
-    close = difflib.get_close_matches(path.name, names, 1, 0.5)
-    if close:
-        return f"Did you mean {folder / close[0]}?"
-    return f"Recipes there: {', '.join(names[:10])}." if names else "Check the path."
-
-
-def _inside(path: Path) -> str:
-    names = sorted(path.glob("*.toml"))
-    if not names:
-        return "Give a recipe file."
-    resolved = path / "recipe.toml"
-    return f"Give a recipe file, for example {resolved if resolved in names else names[0]}."

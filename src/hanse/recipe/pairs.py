@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hanse.recipe.model import Recipe
     from hanse.recipe.tasks import RewardSpec
 
-BUILT_IN_REWARDS = ("exact", "math", "format", "length", "code", "reasoning-gym")
+BUILT_IN_REWARDS = ("exact", "math", "format", "length", "code", "reasoning_gym")
 _NAME = re.compile(r"\w[\w .-]{0,99}")
 
 
@@ -91,7 +91,7 @@ def _check_reward(field: str, reward: RewardSpec, task: str) -> None:
         hint = f"Did you mean {close[0]}? " if close else ""
         remedy = f'{hint}Built in: {known}. Your own function goes under path, as "rewards.py:correct".'
         raise RecipeError(f"{field}.name", f"no reward is called {reward.name!r}.", remedy)
-    if reward.name == "reasoning-gym" and task != "reasoning-gym":
+    if reward.name == "reasoning_gym" and task != "reasoning-gym":
         problem = f'the task is "{task}", which has no generator to score with.'
         raise RecipeError(f"{field}.name", problem, 'Use "exact" or "math", or task.type = "reasoning-gym".')
     if reward.path is not None and not re.fullmatch(r".+:\w+", reward.path):

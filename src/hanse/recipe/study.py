@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from hanse.errors import RecipeError
+from hanse.recipe.files import read_document
 from hanse.recipe.load import load_recipe
 from hanse.recipe.model import Recipe
 from hanse.recipe.overrides import apply_overrides
@@ -111,7 +112,7 @@ def load_study(path: Path, overrides: Sequence[str] = ()) -> Study:
 
     Raises RecipeError for an unreadable file, and for everything that a study or a recipe forbids.
     """
-    document, text = _read(path)
+    document, text = read_document(path, "study")
     try:
         spec = StudySpec.model_validate(document, strict=True)
     except ValidationError as error:
@@ -150,18 +151,3 @@ def _toml(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"
     return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _read(path: Path) -> tuple[dict[str, Any], str]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        return tomllib.loads(text), text
-    except FileNotFoundError:
-        raise RecipeError(str(path), "there is no such file.", "Give a study in TOML.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecipeError(
-            str(path), f"cannot be read ({error}).", "Give a study in TOML, saved as UTF-8."
-        ) from None
-    except tomllib.TOMLDecodeError as error:
-        remedy = "Correct that line; arms look like [[arms]]."
-        raise RecipeError(str(path), f"invalid TOML: {error}.", remedy) from None

@@ -46,10 +46,10 @@ class Scorer:
         if not rewards:
             problem = "there is no reward function, neither in the recipe nor of the task."
             raise RecipeError("rewards", problem, 'Add one, e.g. [[rewards]] with name = "exact".')
-        sources = [_source(reward, i) for i, reward in enumerate(rewards)]
+        sources = [source_of(reward, i) for i, reward in enumerate(rewards)]
         for i, source in enumerate(sources):
             check(source)
-            _check_code(source, rewards[i].trusted, spec)
+            check_code(source, rewards[i].trusted, spec)
         self._spec = spec
         self._weights_F = [reward.weight for reward in rewards]
         self._names_F = unique_names([source.label for source in sources])
@@ -168,7 +168,7 @@ class Scorer:
         }
 
 
-def _source(spec: RewardSpec, index: int) -> RewardSource:
+def source_of(spec: RewardSpec, index: int) -> RewardSource:
     where, colon, function = (spec.path or "").rpartition(":")
     path = spec.path
     if where.endswith(".py"):  # absolute, for workers that start after somebody has changed the folder
@@ -185,7 +185,7 @@ def _cut(source: RewardSource) -> Cut:
     return _USER_CUT if rows is None else Cut(rows, whole_groups=False)
 
 
-def _check_code(source: RewardSource, trusted: bool, spec: ScoringSpec) -> None:
+def check_code(source: RewardSource, trusted: bool, spec: ScoringSpec) -> None:
     if source.name != "code":
         return
     if trusted:
