@@ -51,11 +51,16 @@ def memory(recipe: Recipe, sizes: Sizes) -> list[Line]:
     state, what_state = _state(recipe)
     kept = f"{clients} × 2 × {trained:,} × {state} B (this round's and the last: {what_state})"
     servers = clients if recipe.mode == "local" else 1
+    server, what_server = _server_state(recipe)
     lines = [
         Line("weights", hosts * base * width, f"{_times(hosts)}{base:,} × {width} B"),
         Line(what, hosts * trained * start, f"{_times(hosts)}{trained:,} × {start} B"),
         Line("state of the learners", clients * 2 * trained * state, kept),
-        Line("server's values", servers * trained * 4, f"{servers} × {trained:,} × 4 B"),
+        Line(
+            "server's values",
+            servers * trained * server,
+            f"{servers} × {trained:,} × {server} B{what_server}",
+        ),
     ]
     if recipe.grpo.beta > 0 and policy.train == "full":
         how = f"{_times(workers)}{trained:,} × {width} B"
@@ -65,8 +70,39 @@ def memory(recipe: Recipe, sizes: Sizes) -> list[Line]:
 
 def _state(recipe: Recipe) -> tuple[int, str]:
     """Bytes a value that a learner carries from round to round, and what they are."""
-    residual = recipe.federation.residual == "keep" and exchange_width(recipe) < 4
-    return (12, "two moments and a residual") if residual else (8, "two moments")
+    spec, width = recipe.federation_in_force, exchange_width(recipe)
+    partial = spec.budget.fraction is not None or spec.budget.bits is not None
+    parts = {"two moments": 8}
+    if (spec.residual == "keep" and width < 4) or (partial and spec.budget.error_feedback == "start"):
+        parts["a residual"] = 4
+    if partial and spec.budget.error_feedback == "upload":
+        parts["unsent changes"] = 4
+    if spec.sends_patches(recipe.exchange_dtype):
+        parts["the base of patches"] = width
+    if spec.local == "scaffold":
+        parts["a control variate"] = 4
+    return sum(parts.values()), ", ".join(parts)
+
+
+def _server_state(recipe: Recipe) -> tuple[int, str]:
+    """Bytes a value that a server keeps from round to round, and what beside the values."""
+    spec = recipe.federation_in_force
+    tensors = {"plain": 0, "adam": 2, "coherent": 2}.get(spec.server_optimizer, 1)
+    parts = {f'"{spec.server_optimizer}"': 4 * tensors, f'"{spec.local}"': 4 * _vectors_down(recipe)}
+    if spec.sends_patches(recipe.exchange_dtype):
+        parts["the base of patches"] = exchange_width(recipe)
+    held = [what for what, size in parts.items() if size]
+    return 4 + sum(parts.values()), f" (with {', '.join(held)})" if held else ""
+
+
+def _vectors_down(recipe: Recipe) -> int:
+    """Float32 vectors as long as the values that the local method adds to a broadcast."""
+    return int(recipe.federation_in_force.local in ("scaffold", "fedadamw"))
+
+
+def _vectors_up(recipe: Recipe) -> int:
+    """The same of an upload."""
+    return int(recipe.federation_in_force.local == "scaffold")
 
 
 def _logits(recipe: Recipe, sizes: Sizes, workers: int) -> Line:
@@ -96,8 +132,9 @@ def disk(recipe: Recipe, sizes: Sizes) -> list[Line]:
     clients, trained = learners(recipe), sizes.trainable
     servers = clients if recipe.mode == "local" else 1
     state, kept = _state(recipe)
-    a_round = clients * trained * state + servers * trained * 4
-    how = f"{clients} × {trained:,} × {state} B ({kept}) + {servers} × {trained:,} × 4 B"
+    server, _ = _server_state(recipe)
+    a_round = clients * trained * state + servers * trained * server
+    how = f"{clients} × {trained:,} × {state} B ({kept}) + {servers} × {trained:,} × {server} B"
     final = trained if recipe.policy.train == "lora" else sizes.total
     width = _WIDTH[recipe.policy.dtype]
     return [
@@ -108,17 +145,46 @@ def disk(recipe: Recipe, sizes: Sizes) -> list[Line]:
 
 
 def traffic(recipe: Recipe, sizes: Sizes) -> list[Line]:
-    """Bytes that travel; none unless the mode is federated."""
+    """Bytes that travel, as if every value did: how many change is not known before training. None unless
+    the mode is federated."""
     if recipe.mode != "federated":
         return []
-    clients, width = recipe.partition.clients, exchange_width(recipe)
-    one_way = clients * sizes.trainable * width
-    how = f"{clients} clients × {sizes.trainable:,} × {width} B"
+    up, how_up = _one_way(recipe, sizes, _vectors_up(recipe))
+    down, how_down = _one_way(recipe, sizes, _vectors_down(recipe))
+    if recipe.federation.sends_patches(recipe.exchange_dtype) or recipe.federation.budget.bits is not None:
+        how_up += _less(recipe)
+        how_down += "; at most: patches hold what changed"
+    how = f"{recipe.rounds} rounds" if up != down else f"2 × {recipe.rounds} rounds"
     return [
-        Line("up, a round", one_way, how),
-        Line("down, a round", one_way, how),
-        Line("both, whole run", 2 * one_way * recipe.rounds, f"2 × {recipe.rounds} rounds"),
+        Line("up, a round", up, how_up),
+        Line("down, a round", down, how_down),
+        Line("both, whole run", (up + down) * recipe.rounds, how),
     ]
+
+
+def participants(recipe: Recipe) -> int:
+    """Clients that take part in a round."""
+    share = recipe.federation.participation
+    return max(1, round(share * recipe.partition.clients))
+
+
+def _one_way(recipe: Recipe, sizes: Sizes, vectors: int) -> tuple[int, str]:
+    clients, width = participants(recipe), exchange_width(recipe)
+    bytes_each = width + 4 * vectors
+    of = f" of {recipe.partition.clients}" if clients != recipe.partition.clients else ""
+    extra = f" + {4 * vectors} B for {recipe.federation.local}" if vectors else ""
+    each = f"({width} B{extra})" if vectors else f"{width} B"
+    return clients * sizes.trainable * bytes_each, f"{clients}{of} clients × {sizes.trainable:,} × {each}"
+
+
+def _less(recipe: Recipe) -> str:
+    budget = recipe.federation.budget
+    parts = ["at most: only what changed is sent"]
+    if budget.fraction is not None:
+        parts.append(f"{100 * budget.fraction:g} % of it")
+    if budget.bits is not None:
+        parts.append(f"in {budget.bits} bits and its place")
+    return "; " + ", ".join(parts)
 
 
 def _times(workers: int) -> str:

@@ -87,12 +87,10 @@ def cast_quality(target: Tensor, start: Tensor, layout: Layout) -> dict[str, flo
 
 
 def codec_in_force(spec: FederationSpec, dtype: str) -> Codec:
-    """ "auto": patches where values are cast or selected or a factor rests; dense where every float32 value
-    changes."""
+    """The recipe's codec, "auto" resolved."""
     if spec.codec != "auto":
         return spec.codec
-    sparse = dtype != "float32" or spec.budget.fraction is not None or spec.exchanges_one_factor
-    return "small" if sparse else "dense"
+    return "small" if spec.sends_patches(dtype) else "dense"
 
 
 def _sizes(layout: Layout) -> list[int]:

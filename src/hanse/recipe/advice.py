@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hanse.recipe import federation_checks
 from hanse.recipe.pairs import clip_high
 from hanse.recipe.sums import ARITHMETIC_ANSWER, prompts_per_update
 
@@ -20,6 +21,7 @@ def advice(recipe: Recipe) -> list[str]:
         *_optimiser(recipe),
         *_policy(recipe),
         *_schedule(recipe),
+        *federation_checks.notes(recipe),
     ]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hanse.recipe import lora, pairs, sums
+from hanse.recipe import federation_checks, lora, pairs, sums
 
 if TYPE_CHECKING:
     from hanse.recipe.model import Recipe
@@ -36,6 +36,11 @@ CHECKS: tuple[Check, ...] = (
     pairs.check_clipping,
     pairs.check_adversary,
     pairs.check_importance_correction,
+    federation_checks.check_fixed_weights,
+    federation_checks.check_calibration,
+    federation_checks.check_budget,
+    federation_checks.check_reward_range,
+    federation_checks.check_rescaling,
     lora.check_factors,
     lora.check_exchange,
     lora.check_left_over,

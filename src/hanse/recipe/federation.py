@@ -147,6 +147,13 @@ class FederationSpec(Section):
         """Whether every client ends with a policy of its own, as part of it never leaves."""
         return self.aggregation == "fedsa"
 
+    def sends_patches(self, dtype: str) -> bool:
+        """Whether changes travel rather than values. "auto": where values are cast or selected, or a factor
+        rests; not where every float32 value changes."""
+        if self.codec != "auto":
+            return self.codec != "dense"
+        return dtype != "float32" or self.budget.fraction is not None or self.exchanges_one_factor
+
     def without_exchange(self) -> FederationSpec:
         """What is left of it where one party trains alone: its own optimiser state and residual."""
         return FederationSpec(
