@@ -174,15 +174,17 @@ def _rename_base(config: Path, base: Path) -> None:
         raise RunError(f"{CONFIG_FILE} of the policy is damaged: {error}.") from error
 
 
-def merge_policies(source: Path, out: Path) -> None:
-    """`merge_policy` for an exported policy, or for each in a folder of several.
+def merge_policies(source: Path, out: Path, card: str | None = None) -> None:
+    """`merge_policy` for an exported policy, or for each in a folder of several, all with one `card`.
 
     Those without LoRA are copied. Raises RunError where one cannot be read; then nothing is written.
     """
     with new_folder(out.absolute(), replace=True) as temporary:
         for folder in _policies(source):
-            lora = (source / folder / CONFIG_FILE).is_file()
-            (merge_policy if lora else copy_policy)(source / folder, temporary / folder)
+            if (source / folder / CONFIG_FILE).is_file():
+                merge_policy(source / folder, temporary / folder, card)
+            else:
+                copy_policy(source / folder, temporary / folder)
 
 
 def merge_policy(source: Path | Policy, out: Path, card: str | None = None) -> None:

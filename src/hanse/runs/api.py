@@ -13,7 +13,7 @@ from typing import Any
 
 from hanse.errors import RunError
 from hanse.recipe.model import HfPolicy, Recipe
-from hanse.runs.folder import RunFolder
+from hanse.runs.folder import RunFolder, read_json
 from hanse.runs.progress import Progress, SilentProgress
 
 
@@ -159,13 +159,25 @@ def export(folder: Path, out: Path, merge: bool = False) -> Path:
     """
     from hanse.policy.export import copy_policy, merge_policies
 
-    source = RunFolder.open(folder).policy_path
+    run = RunFolder.open(folder)
+    source = run.policy_path
     if not source.is_dir():
         raise RunError(f"{folder} has no policy yet: finish it with `hanse resume {folder}`.")
     if out.exists():
         raise RunError(f"--out: {out} exists already. Choose another folder.")
     try:
-        (merge_policies if merge else copy_policy)(source, out)
+        if merge:
+            merge_policies(source, out, _card_of_merged(run))
+        else:
+            copy_policy(source, out)
     except OSError as error:
         raise RunError(f"{source} cannot be copied to {out}: {error}.") from error
     return out
+
+
+def _card_of_merged(folder: RunFolder) -> str:
+    from hanse.runs.model_card import model_card
+
+    path = folder.path / "partition.json"
+    rows = read_json(path).get("rows", []) if path.is_file() else []
+    return model_card(folder.recipe(), folder.summary() or {}, rows, merged=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from hanse.policy.gguf import is_gguf
 from hanse.recipe.model import HfPolicy, Recipe
-from hanse.runs.report.formats import printable, size, whole
+from hanse.runs.report.formats import plural, printable, size, whole
 from hanse.runs.report.outcome import outcome
 from hanse.runs.report.reading import name_level, part
 
@@ -16,17 +18,26 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _MOST_COLUMNS = 12
 
 
-def model_card(recipe: Recipe, summary: Mapping[str, Any], partition: Sequence[Mapping[str, Any]]) -> str:
-    """A model card: YAML for the hub, how to load, what was reached, how and on whose problems."""
-    lora = recipe.policy.train == "lora" and not recipe.federation_in_force.lifts
-    rounds = summary.get("rounds", recipe.rounds)
+def model_card(
+    recipe: Recipe,
+    summary: Mapping[str, Any],
+    partition: Sequence[Mapping[str, Any]],
+    *,
+    merged: bool = False,
+) -> str:
+    """A model card: YAML for the hub, how to load, what was reached, how and on whose problems.
+
+    `merged`: of a full model that LoRA's factors were added to.
+    """
+    lora = recipe.policy.train == "lora" and not recipe.federation_in_force.lifts and not merged
+    rounds = plural(summary.get("rounds", recipe.rounds), "round")
     sections = [
         _front_matter(recipe, lora),
         f"# {_inline(recipe.name)}",
-        f"{_WHO[recipe.mode]} by GRPO with Hanse, {rounds} rounds.{_base(recipe)}",
-        _loading(lora),
+        f"{_WHO[recipe.mode]} by GRPO with Hanse, {rounds}.{_base(recipe)}",
+        _loading(lora, _takes_its_base_along(recipe)),
         _results(recipe, summary),
-        _training(recipe, summary),
+        _training(recipe, summary, lora),
         _owners(partition),
         _PRIVACY if recipe.mode == "federated" else "",
         _CITATION,
@@ -42,8 +53,9 @@ _WHO = {
 
 _PRIVACY = """## Privacy
 
-Clients kept their prompts and completions and exchanged parameters, mean rewards and counts. Parameters can
-reveal something of what they were trained on: federated training alone is not privacy."""
+Clients kept their prompts and completions and exchanged parameters, mean rewards, the mean standard
+deviation of rewards within groups, and counts. Parameters can reveal something of what they were trained on:
+federated training alone is not privacy."""
 
 _CITATION = """## Citation
 
@@ -69,7 +81,17 @@ def _base(recipe: Recipe) -> str:
     return " It started from a model of Hanse's own with about 0.1 million parameters, which only knows sums."
 
 
-def _loading(lora: bool) -> str:
+def _takes_its_base_along(recipe: Recipe) -> bool:
+    """Whether `base/` is in the folder of an adapter: where its base has no name by which peft finds it."""
+    if not isinstance(recipe.policy, HfPolicy):
+        return True
+    path = recipe.policy.path
+    return is_gguf(path) or (Path(path).expanduser() / "adapter_config.json").is_file()
+
+
+def _loading(lora: bool, with_base: bool) -> str:
+    if lora and with_base:
+        return _LOADING_WITH_BASE
     name = "AutoPeftModelForCausalLM" if lora else "AutoModelForCausalLM"
     adapted = "from peft import AutoPeftModelForCausalLM\nfrom transformers import AutoTokenizer"
     imports = adapted if lora else "from transformers import AutoModelForCausalLM, AutoTokenizer"
@@ -83,6 +105,22 @@ tokenizer = AutoTokenizer.from_pretrained("PATH-OF-THIS-FOLDER")
 ```"""
 
 
+_LOADING_WITH_BASE = """## Load
+
+```python
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+folder = "PATH-OF-THIS-FOLDER"
+model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(f"{folder}/base"), folder)
+tokenizer = AutoTokenizer.from_pretrained(folder)
+```
+
+This works wherever the folder is. `AutoPeftModelForCausalLM` looks for the base where adapter_config.json
+says: after a move, change `base_model_name_or_path` there to the path of `base/`. `hanse export RUN --merge`
+writes a model without an adapter, which loads with transformers alone."""
+
+
 def _results(recipe: Recipe, summary: Mapping[str, Any]) -> str:
     own = recipe.mode == "local" or recipe.federation_in_force.personal
     whose = " It is the mean over the clients' models." if own else ""
@@ -94,7 +132,7 @@ On up to {problems} problems a level that nobody trained on.{whose}
 {_table(("", "before", "after", "change"), outcome(summary))}"""
 
 
-def _training(recipe: Recipe, summary: Mapping[str, Any]) -> str:
+def _training(recipe: Recipe, summary: Mapping[str, Any], lora: bool) -> str:
     grpo, policy = recipe.grpo, recipe.policy
     what = "all parameters"
     if policy.train == "lora":
@@ -102,8 +140,9 @@ def _training(recipe: Recipe, summary: Mapping[str, Any]) -> str:
             policy.lora.targets if isinstance(policy.lora.targets, str) else ", ".join(policy.lora.targets)
         )
         what = f"LoRA of rank {policy.lora.rank}, alpha {policy.lora.alpha:g}, on {_inline(targets)}"
+        what += "" if lora else ", merged into the base"
     lines = [
-        f"task `{recipe.task.type}`; rewarded for that alone, nothing else was checked",
+        f"task `{recipe.task.type}`; {_rewards(recipe)}",
         f"{what}, {policy.dtype}",
         f"{grpo.prompts_per_step} prompts × {grpo.group_size} completions a step, "
         f"{grpo.local_steps} steps a round",
@@ -113,6 +152,17 @@ def _training(recipe: Recipe, summary: Mapping[str, Any]) -> str:
         f"seed {recipe.seed}",
     ]
     return "\n".join(["## Training", "", *(f"- {line}" for line in lines)])
+
+
+def _rewards(recipe: Recipe) -> str:
+    if not recipe.rewards:
+        return "rewarded for that alone, nothing else was checked"
+    names = [
+        _inline(reward.name or (reward.path or "").rpartition(":")[2])
+        + ("" if reward.weight == 1 else f" (weight {reward.weight:g})")
+        for reward in recipe.rewards
+    ]
+    return f"rewarded by {', '.join(names)}; nothing else was checked"
 
 
 def _exchange(recipe: Recipe, summary: Mapping[str, Any]) -> list[str]:
