@@ -27,12 +27,6 @@ REFUSED = [
         "Give one",
     ),
     (
-        {"weighting": "fixed", "weights": {"fixed": [1.0, 1.0, 1.0, 1.0, float("inf")]}},
-        "weights.fixed",
-        "finite",
-        "",
-    ),
-    (
         {"weighting": "fixed", "weights": {"fixed": [0.0] * 5}},
         "weights.fixed",
         "every weight is 0",
