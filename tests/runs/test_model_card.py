@@ -41,12 +41,9 @@ def test_the_code_of_the_card_loads_an_adapter_that_was_moved(tmp_path):
 
 
 def test_an_adapter_on_a_named_base_loads_by_that_name():
-    text = card(policy={"type": "hf", "path": "org/model"}, task={"type": "jsonl", "path": "/p"}, **{})
-    assert "AutoModelForCausalLM.from_pretrained" in text and "/base" not in text
-    lora = {"type": "hf", "path": "org/model", "train": "lora"}
-    assert "AutoPeftModelForCausalLM.from_pretrained" in card(
-        policy=lora, task={"type": "jsonl", "path": "/p"}
-    )
+    task = {"type": "jsonl", "path": "/p"}
+    text = card(policy={"type": "hf", "path": "org/model", "train": "lora"}, task=task)
+    assert "AutoPeftModelForCausalLM.from_pretrained" in text and "/base" not in text
 
 
 @pytest.mark.parametrize(("rounds", "words"), [(1, "Hanse, 1 round."), (2, "Hanse, 2 rounds.")])

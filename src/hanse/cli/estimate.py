@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hanse.cli.sizes import Sizes
+from hanse.recipe.adapters import is_packed, takes_base_along
 from hanse.recipe.model import Recipe
 from hanse.recipe.sums import ARITHMETIC_PROMPT, prompts_per_update
 
@@ -135,13 +136,26 @@ def disk(recipe: Recipe, sizes: Sizes) -> list[Line]:
     server, _ = _server_state(recipe)
     a_round = clients * trained * state + servers * trained * server
     how = f"{clients} × {trained:,} × {state} B ({kept}) + {servers} × {trained:,} × {server} B"
-    final = trained if recipe.policy.train == "lora" else sizes.total
-    width = _WIDTH[recipe.policy.dtype]
+    policies = 2 * (clients if recipe.mode == "local" or recipe.federation_in_force.personal else 1)
+    one, how_one = _policy(recipe, sizes)
     return [
         Line("one round", a_round, how),
         Line("rounds/ at its peak", (_KEPT_ROUNDS + 1) * a_round, f"{_KEPT_ROUNDS} kept + 1 being written"),
-        Line("policy/, last and best", 2 * final * width, f"2 × {final:,} × {width} B"),
+        Line("policy/, last and best", policies * one, f"{policies} × {how_one}"),
     ]
+
+
+def _policy(recipe: Recipe, sizes: Sizes) -> tuple[int, str]:
+    """One exported policy: a model, or an adapter and perhaps a copy of its base."""
+    policy = recipe.policy
+    width, trained = _WIDTH[policy.dtype], sizes.trainable
+    if policy.train == "full" or recipe.federation_in_force.lifts:
+        return sizes.total * width, f"{sizes.total:,} × {width} B"
+    if not takes_base_along(policy):
+        return trained * width, f"{trained:,} × {width} B"
+    stored = 2 if policy.type == "hf" and is_packed(policy.path) else width
+    adapter, base = f"{trained:,} × {width} B", f"{sizes.total:,} × {stored} B"
+    return trained * width + sizes.total * stored, f"({adapter} + base/ of {base})"
 
 
 def traffic(recipe: Recipe, sizes: Sizes) -> list[Line]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from hanse.policy.gguf import is_gguf
+from hanse.recipe.adapters import takes_base_along
 from hanse.recipe.model import HfPolicy, Recipe
 from hanse.runs.report.formats import plural, printable, size, whole
 from hanse.runs.report.outcome import outcome
@@ -35,7 +34,7 @@ def model_card(
         _front_matter(recipe, lora),
         f"# {_inline(recipe.name)}",
         f"{_WHO[recipe.mode]} by GRPO with Hanse, {rounds}.{_base(recipe)}",
-        _loading(lora, _takes_its_base_along(recipe)),
+        _loading(lora, takes_base_along(recipe.policy)),
         _results(recipe, summary),
         _training(recipe, summary, lora),
         _owners(partition),
@@ -79,14 +78,6 @@ def _base(recipe: Recipe) -> str:
         name = path if _HUB_ID.fullmatch(path) else re.split(r"[/\\]", path.rstrip("/\\"))[-1]
         return f" It started from {_inline(name)}."
     return " It started from a model of Hanse's own with about 0.1 million parameters, which only knows sums."
-
-
-def _takes_its_base_along(recipe: Recipe) -> bool:
-    """Whether `base/` is in the folder of an adapter: where its base has no name by which peft finds it."""
-    if not isinstance(recipe.policy, HfPolicy):
-        return True
-    path = recipe.policy.path
-    return is_gguf(path) or (Path(path).expanduser() / "adapter_config.json").is_file()
 
 
 def _loading(lora: bool, with_base: bool) -> str:
