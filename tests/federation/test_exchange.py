@@ -112,8 +112,9 @@ def test_a_stray_grant_is_refused_and_changes_nothing(grant):
     assert fleet.clients[0].state is fresh
 
 
-def test_a_client_whose_report_was_lost_gets_no_grant_and_comes_back():
-    fleet = Fleet(budget=HALF)
+@pytest.mark.parametrize("feedback", ["upload", "start", "off"])
+def test_a_client_whose_report_was_lost_has_everything_left_over(feedback):
+    fleet = Fleet(budget=HALF | {"error_feedback": feedback})
 
     def deaf(messages):
         return {k: v for k, v in fleet.send(messages).items() if k != 1 or len(fleet.sent) > 1}
@@ -121,7 +122,14 @@ def test_a_client_whose_report_was_lost_gets_no_grant_and_comes_back():
     record = fleet.round(deaf)
     assert list(record.granted) == [0]
     assert list(record.weights) == [0]
+    state = fleet.clients[1].state
+    left = sum(t for t in (state.base.float(), state.residual, state.unsent) if t is not None)
+    if feedback == "off":
+        assert torch.equal(state.residual, state.trained.target - state.trained.target.bfloat16().float())
+    else:
+        torch.testing.assert_close(left, state.trained.target, rtol=0, atol=1e-6)
     assert list(fleet.round().weights) == [0, 1]
+    assert fleet.clients[1].state.trained is None
 
 
 @pytest.mark.parametrize("lost", ["base", "all"])

@@ -234,10 +234,12 @@ class Client:
         return replace(kept, moments=fresh, counters=kept.counters.copy())
 
     def _report(self) -> bytes:
+        """Until a grant comes, everything is left over: if none does, nothing is lost."""
         state, trained = self.state, self.state.trained
-        assert trained is not None
+        assert trained is not None and state.base is not None
         reply = Report(state.round, self.id, state.base_digest, trained.signal, trained.changed).to_bytes()
-        self.state = replace(state, replies=(reply,))
+        residual, unsent = self._outbox.left_over(trained.target, state.base)
+        self.state = replace(state, residual=residual, unsent=unsent, replies=(reply,))
         return reply
 
     def _granted(self, grant: Grant) -> bytes:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from hanse.federation.messages import Report, Upload, max_message_bytes
+from hanse.federation.messages import Payload, Report, Upload, max_message_bytes
 from hanse.federation.payload import entries_of, unpack, unpack_vector
 from hanse.federation.signal import Signal, largest_std
 from hanse.federation.wire.frame import WireError
@@ -22,7 +22,8 @@ class Screened:
     """An upload that passed, the norm of its update, and how many entries it changes; or the reason why it
     did not pass.
 
-    `values` are those of small models only; of large ones the server decodes one client's at a time.
+    `values` are those of small models only. Of large ones nothing but the signal is kept: the server reads
+    the bytes again when it combines, one client's at a time.
     """
 
     client: int
@@ -91,14 +92,22 @@ class Screen:
         if allowed is not None and entries > allowed:
             raise WireError(f"changes {entries} entries; granted were {allowed}")
         norm = float((values.double() - self.base.double()).norm())
-        return Screened(client, upload, norm, entries, values=values if self.keep else None)
+        if self.keep:
+            return Screened(client, upload, norm, entries, values=values)
+        signal = replace(upload, payload=Payload(upload.payload.form, b""), extras={})
+        return Screened(client, signal, norm, entries)
 
-    def values(self, screened: Screened) -> Tensor:
-        """The values of an upload that passed, shape (numel,) in the exchange dtype."""
-        assert screened.upload is not None
+    def values(self, screened: Screened, data: bytes) -> Tensor:
+        """The values of an upload that passed and its bytes, shape (numel,) in the exchange dtype."""
         if screened.values is not None:
             return screened.values
-        return unpack(screened.upload.payload, self.base, self.layout, self.digest)
+        payload = Upload.from_bytes(data, max_bytes=len(data)).payload
+        return unpack(payload, self.base, self.layout, self.digest)
+
+    def vectors(self, data: bytes) -> dict[str, Tensor]:
+        """The extras of an upload that passed, from its bytes."""
+        extras = Upload.from_bytes(data, max_bytes=len(data)).extras
+        return {name: unpack_vector(extras[name], size) for name, size in self.extras.items()}
 
     def _belongs(self, message: Report | Upload, client: int) -> None:
         if message.client != client:

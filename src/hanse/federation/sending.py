@@ -56,14 +56,18 @@ class Outbox:
             sent = base.clone()
             sent[positions] = change.cast[positions]
             payload = pack(sent, base, self.layout, self.codec, base_digest)
-        return self._left(change, sent, payload)
+        return Sent(payload, *self._left(change, sent))
 
-    def _left(self, change: Change, sent: Tensor, payload: Payload) -> Sent:
+    def left_over(self, target: Tensor, base: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Residual and unsent where nothing is sent."""
+        return self._left(Change.of(target, base, self.layout.dtype), base)
+
+    def _left(self, change: Change, sent: Tensor) -> tuple[Tensor | None, Tensor | None]:
         unsent = (change.cast.float() - sent.float()).mul_(self.spec.budget.decay)
         residual = self._off_grid(change)
         if self.spec.budget.error_feedback == "start":
             residual = unsent if residual is None else residual + unsent
-        return Sent(payload, residual, unsent if self.spec.budget.error_feedback == "upload" else None)
+        return residual, unsent if self.spec.budget.error_feedback == "upload" else None
 
     def _off_grid(self, change: Change) -> Tensor | None:
         """What the cast dropped; nothing where that isn't finite (an overflow is not a residual)."""

@@ -26,7 +26,7 @@ from hanse.federation.diagnostics import MOST_VALUES, cosines
 from hanse.federation.local import LOCAL_METHODS, Delivered
 from hanse.federation.messages import Broadcast, Grant, Report, is_resync
 from hanse.federation.offset import Lift, Offset
-from hanse.federation.payload import cast, pack_vector, unpack_vector
+from hanse.federation.payload import cast, pack_vector
 from hanse.federation.records import RoundRecord, ServerState
 from hanse.federation.screening import Screen, Screened, gate_norms
 from hanse.federation.sending import codec_in_force
@@ -148,13 +148,14 @@ class Server:
     def close_round(self, uploads: Mapping[int, bytes]) -> RoundRecord:
         """Screen, weigh, combine. Keeps the model where no upload is usable.
 
-        `uploads` maps client id to the bytes received; their order does not matter.
+        `uploads` maps client id to the bytes received; their order does not matter. They are read one at a
+        time, so where they lie on disk memory does not grow with their number.
         """
         opened = self._opened()
         screened = gate_norms([*opened.refused, *self._screened(opened, uploads)], self.spec.screening)
         screened.sort(key=lambda s: s.client)
         good = [s for s in screened if s.upload is not None]
-        weights = self._combine(opened, good) if good else {}
+        weights = self._combine(opened, good, uploads) if good else {}
         for refused in (s for s in screened if s.reason is not None):
             self.state.ledger[f"client {refused.client}: {refused.reason}"] += 1
         self.state.reported |= {s.client: _reported(s) for s in good}
@@ -253,12 +254,12 @@ class Server:
             signal = opened.reports[client].signal if client in opened.reports else None
             yield opened.screen.upload(uploads[client], client, opened.granted.get(client), signal)
 
-    def _combine(self, opened: _Open, good: list[Screened]) -> dict[int, float]:
+    def _combine(self, opened: _Open, good: list[Screened], uploads: Mapping[int, bytes]) -> dict[int, float]:
         standings = [Standing(s.client, s.upload.signal, s.norm) for s in good if s.upload is not None]
         weights, self.state.weighting = weigh(self.spec, self.state.weighting, standings)
         factors = scales(self.spec, weights, standings)
         contributions = (
-            Contribution(weight, opened.screen.values(s), scale)
+            Contribution(weight, opened.screen.values(s, uploads[s.client]), scale)
             for weight, scale, s in zip(weights, factors, good, strict=True)
         )
         combined = self._combined(opened.base, contributions)
@@ -270,7 +271,10 @@ class Server:
         agreement = Agreement(self.state.master, opened.base, combined.target, self._sizes)
         optimizer = SERVER_OPTIMIZERS[self.spec.server_optimizer]
         self.state.master, self.state.optimizer = optimizer(self.spec.server, self.state.optimizer, agreement)
-        self._absorb(good, weights, agreement)
+        if self._method.absorb is not None:
+            extras = (opened.screen.vectors(uploads[s.client]) for s in good)
+            delivered = Delivered(extras, weights, len(self.clients), agreement.update)
+            self.state.local = self._method.absorb(self.state.local, delivered)
         total = max(1, sum(s.signal.samples for s in standings))
         self.state.reward_mean = math.fsum(s.signal.reward_mean * s.signal.samples for s in standings) / total
         return {s.client: w for s, w in zip(standings, weights, strict=True)}
@@ -279,18 +283,6 @@ class Server:
         aggregate = AGGREGATORS[self.spec.aggregation]
         fresh = partial(fresh_factor, self.seed, self.state.round)
         return combine(self._rule, aggregate, self._pairs, base, contributions, fresh)
-
-    def _absorb(self, good: list[Screened], weights: list[float], agreement: Agreement) -> None:
-        if self._method.absorb is None:
-            return
-        sizes = self._method.sends(self._sizes)
-        extras = [
-            {name: unpack_vector(s.upload.extras[name], size) for name, size in sizes.items()}
-            for s in good
-            if s.upload is not None
-        ]
-        delivered = Delivered(extras, weights, len(self.clients), agreement.update)
-        self.state.local = self._method.absorb(self.state.local, delivered)
 
 
 def _reported(screened: Screened) -> tuple[int, float]:

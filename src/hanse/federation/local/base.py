@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -59,10 +59,11 @@ class Plain:
 class Delivered:
     """What a server's side of a method reads after a round.
 
-    `extras_C`: of accepted clients; `clients`: how many there are in all; `update`: the mean one, float64.
+    `extras_C`: of accepted clients, to be read once; `clients`: how many there are in all; `update`: the
+    mean one, float64.
     """
 
-    extras_C: Sequence[Vectors]
+    extras_C: Iterable[Vectors]
     weights_C: Sequence[float]
     clients: int
     update: Tensor

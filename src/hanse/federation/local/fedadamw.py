@@ -43,8 +43,9 @@ class FedAdamW(Plain):
 
 def absorb(state: Vectors, delivered: Delivered) -> Vectors:
     """Means over clients, and the round's mean update over the mean sum of learning rates."""
-    means = torch.stack([extras["second_means"].double() for extras in delivered.extras_C]).mean(0)
-    rate = float(torch.stack([extras["rate"].double() for extras in delivered.extras_C]).mean())
+    pairs = [(extras["second_means"].double(), extras["rate"].double()) for extras in delivered.extras_C]
+    means, rates = (torch.stack(column).mean(0) for column in zip(*pairs, strict=True))
+    rate = float(rates)
     step = delivered.update / rate if rate > 0 else torch.zeros_like(delivered.update)
     return {"second_means": means.clamp(min=0).float(), "global_step": step.float()}
 
