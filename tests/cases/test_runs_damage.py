@@ -209,6 +209,7 @@ def test_eval_falls_back_too_and_changes_nothing(stopped):
     code, output = hanse_cli("eval", stopped)
     assert code == 0
     assert "000002 is damaged" in output and "Round 1 is used instead" in output
+    assert "Held-out accuracy after round 1, run not finished" in output
     assert (stopped / "rounds" / "000002").is_dir()
 
 

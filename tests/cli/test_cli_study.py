@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,22 @@ def test_starts_are_seeds_of_the_tiny_policy_only(study: Path) -> None:
     code, output = hanse_cli("study", study)
     assert code == 2
     assert "policy.seed" in output
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: None, "does not exist. Give the folder of a run (runs/NAME-001) or of a study"),
+        (lambda path: path.mkdir(), "no run (it has no recipe.toml) and no study (no study.json)"),
+        (lambda path: (path.mkdir(), (path / "study.toml").touch()), "without results yet"),
+        (lambda path: path.touch(), "is a file, not a folder"),
+    ],
+)
+def test_report_says_what_it_needs(tmp_path: Path, make: Callable[[Path], object], words: str) -> None:
+    make(tmp_path / "s")
+    code, output = hanse_cli("report", tmp_path / "s")
+    assert code == 6
+    assert words in output
 
 
 def test_report_tells_a_damaged_study(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def _print(result: Mapping[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("", "accuracy", title="Held-out accuracy")
+    table = Table("", "accuracy", title=f"Held-out accuracy{_when(result)}")
     for label, key in (("sampled", "accuracy"), ("greedy", "accuracy_greedy")):
         if isinstance(result.get(key), int | float):
             table.add_row(label, f"{result[key]:.3f}")
@@ -50,3 +50,9 @@ def _print(result: Mapping[str, Any]) -> None:
     for level, accuracy in by_level.items() if isinstance(by_level, Mapping) else ():
         table.add_row(f"level {level}", f"{accuracy:.3f}")
     Console().print(table)
+
+
+def _when(result: Mapping[str, Any]) -> str:
+    if "round" not in result:
+        return ""
+    return f" after round {result['round']}" + ("" if result.get("finished") else ", run not finished")

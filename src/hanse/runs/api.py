@@ -106,6 +106,8 @@ def _terminated_as_interrupted() -> Iterator[None]:
 def evaluate(target: Path, recipe: Recipe | None = None, progress: Progress | None = None) -> dict[str, Any]:
     """Held-out accuracy, sampled and greedy, of a run's policy or of a model folder under `recipe`.
 
+    Of a run also `round`, after which it was measured, and whether the run is `finished`.
+
     Raises RunError where `target` is a model and no recipe says what to evaluate it on, and where files of a
     run are damaged; a damaged newest round gives way to the one before it, with a warning.
     """
@@ -117,7 +119,8 @@ def evaluate(target: Path, recipe: Recipe | None = None, progress: Progress | No
         return _examine(recipe.model_copy(update={"policy": spec}), None, shown)
     folder = RunFolder.open(target)
     try:
-        return _examine(recipe or folder.recipe(), folder, shown)
+        finished = folder.summary_path.is_file()
+        return _examine(recipe or folder.recipe(), folder, shown) | {"finished": finished}
     except OSError as error:
         raise RunError(f"{target} cannot be read: {error}. Check its files and their permissions.") from error
 
@@ -148,7 +151,8 @@ def _examine(recipe: Recipe, folder: RunFolder | None, progress: Progress) -> di
             host.load(newest)
         levels = Levels.of(host.levels, parts, recipe.evaluation.level_column)
         models = current_models(cohorts, InTurn(host), names)
-        return examine(InTurn(host), models, levels, recipe.evaluation)[0]
+        result = examine(InTurn(host), models, levels, recipe.evaluation)[0]
+        return result if newest is None else result | {"round": int(newest.name)}
 
 
 def export(folder: Path, out: Path, merge: bool = False) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from hanse.errors import RunError
 from hanse.runs.folder import RunFolder, read_json
 from hanse.runs.ledger import Ledger
 from hanse.runs.report import render
@@ -17,6 +18,7 @@ def write_report(path: Path) -> Path:
 
     Raises RunError where the folder is not a run, or a file that the report needs is damaged.
     """
+    _refuse_other(path)
     folder = RunFolder.open(path)
     recipe = folder.recipe()
     data = ReportData(
@@ -33,6 +35,20 @@ def write_report(path: Path) -> Path:
     target = path / "report.html"
     write_text(target, render(data))
     return target
+
+
+def _refuse_other(path: Path) -> None:
+    """Raises RunError for what is neither a run nor a study, saying what would be."""
+    if not path.is_dir():
+        what = "is a file, not a folder." if path.exists() else "does not exist."
+        raise RunError(f"{path} {what} Give the folder of a run (runs/NAME-001) or of a study (runs/NAME).")
+    if (path / "study.toml").is_file():
+        raise RunError(f"{path} is a study without results yet. Go on with `hanse study` and its file.")
+    if not (path / "recipe.toml").is_file():
+        raise RunError(
+            f"{path} is no run (it has no recipe.toml) and no study (no study.json). Give the folder that "
+            "`hanse train` or `hanse study` made."
+        )
 
 
 def _unfinished(folder: RunFolder) -> dict[str, Any]:
