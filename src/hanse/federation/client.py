@@ -2,54 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
-import torch
 from torch import Tensor
 
 from hanse.federation.aggregation import lora_rule, pairs_of
-from hanse.federation.calibration import calibrate
-from hanse.federation.coherence import GradientMeter
-from hanse.federation.draw import Draw
-from hanse.federation.local import LOCAL_METHODS, Setting, Vectors
-from hanse.federation.messages import (
-    Broadcast,
-    Grant,
-    Report,
-    Resync,
-    Upload,
-    max_message_bytes,
-)
+from hanse.federation.local import LOCAL_METHODS, Vectors
+from hanse.federation.local_round import Bench, Kept, LocalRound, Received, Rows, Trained
+from hanse.federation.messages import Broadcast, Grant, Report, Resync, Upload, max_message_bytes
 from hanse.federation.offset import Lift, followed, size_of
-from hanse.federation.payload import pack_vector, unpack, unpack_vector
-from hanse.federation.personal import Personal
-from hanse.federation.resting import Resting
-from hanse.federation.sending import Outbox, added, cast_quality, codec_in_force
-from hanse.federation.signal import Signal, measure
+from hanse.federation.payload import unpack, unpack_vector
+from hanse.federation.sending import Outbox, codec_in_force
 from hanse.federation.wire.frame import WireError, kind_of
 from hanse.federation.wire.layout import Layout
 from hanse.federation.wire.patch import digest_of_values
 from hanse.grpo.learner import Learner, LearnerState
-from hanse.grpo.optimiser import Moments
-from hanse.grpo.step import Scoring, grpo_step
-from hanse.policy.rollout import Group
+from hanse.grpo.step import Scoring
 from hanse.policy.sampler import Sampler
 from hanse.recipe.federation import FederationSpec
 from hanse.tasks.problem import Problem
 
-Rows = list[dict[str, float]]
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What a round's local work came to: `target` float32, the values that the receiver should have."""
-
-    target: Tensor
-    signal: Signal
-    changed: int
-    extras: Mapping[str, bytes] = field(default_factory=dict)
+__all__ = ["Client", "ClientState", "Rows", "Trained"]
 
 
 @dataclass(frozen=True)
@@ -96,10 +70,12 @@ class Client:
     def __post_init__(self) -> None:
         codec = codec_in_force(self.federation, self.layout.dtype)
         self._outbox = Outbox(self.federation, self.layout, codec)
-        self._method = LOCAL_METHODS[self.federation.local]
+        self._work = LocalRound(
+            self.id, self.problems, self.seed, self.federation, self.local_steps, self.layout
+        )
         self._rule, self._pairs = lora_rule(self.federation.aggregation), pairs_of(self.layout)
-        self._personal = Personal.of(self.federation.aggregation, self.layout)
-        self._sizes = [part.stop - part.start for part in self.layout.slices()]
+        sizes = [part.stop - part.start for part in self.layout.slices()]
+        self._receives = LOCAL_METHODS[self.federation.local].receives(sizes)
 
     def answer(self, data: bytes, sampler: Sampler, scorer: Scoring, learner: Learner) -> tuple[bytes, Rows]:
         """Answer a broadcast or a grant: the reply's bytes, and the metrics of each local step.
@@ -109,24 +85,27 @@ class Client:
         """
         if kind_of(data) == "grant":
             return self._granted(Grant.from_bytes(data)), []
-        receives = sum(self._method.receives(self._sizes).values())
-        receives += size_of(self._pairs) if self._rule.lifts else 0
-        limit = max_message_bytes(self.layout.numel, self.layout.dtype) + 4 * receives
-        broadcast = Broadcast.from_bytes(data, max_bytes=limit)
-        if (
-            broadcast.round == self.state.round
-            and broadcast.base == self.state.base_digest
-            and self.state.replies
-        ):
+        broadcast = self._read(data)
+        answered = (broadcast.round, broadcast.base) == (self.state.round, self.state.base_digest)
+        if answered and self.state.replies:
             return self.state.replies[0], []
         start = self._state_before(broadcast.round)
         known = start.base_digest if start.base is not None else None
-        if broadcast.payload.form == "patch" and broadcast.patched != known:
-            return Resync(broadcast.round, self.id).to_bytes(), []
         offset, version = self._followed(broadcast, start)
-        if offset is None and version > 0:
+        lost = broadcast.payload.form == "patch" and broadcast.patched != known
+        if lost or (offset is None and version > 0):
             return Resync(broadcast.round, self.id).to_bytes(), []
-        return self._train(broadcast, start, (offset, version), sampler, scorer, learner)
+        base = unpack(broadcast.payload, start.base, self.layout, start.base_digest or None)
+        if digest_of_values(base, self.layout) != broadcast.base:
+            raise WireError("the values are not those that the server names")
+        received = Received(broadcast.round, base, broadcast.reward_mean, self._extras(broadcast), offset)
+        rows = self._train(received, broadcast.base, version, start, Bench(sampler, scorer, learner))
+        return (self._report() if broadcast.reporting else self._upload(self._count(broadcast))), rows
+
+    def _read(self, data: bytes) -> Broadcast:
+        receives = sum(self._receives.values()) + (size_of(self._pairs) if self._rule.lifts else 0)
+        limit = max_message_bytes(self.layout.numel, self.layout.dtype) + 4 * receives
+        return Broadcast.from_bytes(data, max_bytes=limit)
 
     def _followed(self, broadcast: Broadcast, start: ClientState) -> tuple[Tensor | None, int]:
         """The base's offset for this round and its version; no offset where the client missed one."""
@@ -143,95 +122,39 @@ class Client:
             return self.earlier
         raise WireError(f"asked for round {round}, but round {self.state.round} is done")
 
-    def _train(
-        self,
-        broadcast: Broadcast,
-        start: ClientState,
-        offset: tuple[Tensor | None, int],
-        sampler: Sampler,
-        scorer: Scoring,
-        learner: Learner,
-    ) -> tuple[bytes, Rows]:
-        base = unpack(broadcast.payload, start.base, self.layout, start.base_digest or None)
-        if digest_of_values(base, self.layout) != broadcast.base:
-            raise WireError("the values are not those that the server names")
-        extras = self._extras(broadcast)
-        parameters = learner.policy.parameters
-        first = self._personal.with_own(added(base.to(torch.float32), start.residual), start.personal)
-        learner.policy.load(first if offset[0] is None else torch.cat([first, offset[0]]))
-        method = self._method.client(
-            Setting(
-                self.federation.local_options, first, extras, start.kept, self._sizes, learner.spec.betas[1]
-            )
-        )
-        meter = GradientMeter(first) if self.federation.weighting == "coherence" else None
-        rest = Resting(self.layout, self._rule.trains(broadcast.round), first)
-        learner.corrections = rest.around((method,) if meter is None else (meter, method))
-        before = self._learner_state(start.learner, parameters.master)
-        learner.state = replace(before, moments=method.moments(before.moments))
-        steps, cursor, rows = self._steps(broadcast, start.cursor, sampler, scorer, learner)
-        learner.corrections = ()
-        learner.state = replace(
-            learner.state, moments=rest.moments(learner.state.moments, start.learner.moments)
-        )
-        own = parameters.master.to("cpu", copy=True)  # others train in this model before a grant comes
-        target = self._personal.without_own(added(own, start.unsent), base)
-        sends, kept = method.finish(parameters.master, learner.state.moments)
-        rows[-1] |= cast_quality(target, first, self.layout)
-        trained = Trained(
-            target=target,
-            signal=measure(
-                steps,
-                len(self.problems),
-                updates=method.updates,
-                coherence=0.0 if meter is None else meter.signal(),
-            ),
-            changed=self._outbox.count_changed(target, base),
-            extras={name: pack_vector(vector) for name, vector in sends.items()},
-        )
-        rows[-1]["comm/density"] = trained.changed / self.layout.numel
+    def _train(self, received: Received, digest: str, version: int, start: ClientState, bench: Bench) -> Rows:
+        kept = Kept(start.learner, start.cursor, start.residual, start.unsent, start.personal, start.kept)
+        trained, left, rows = self._work.run(received, kept, bench)
         self.earlier = start
         self.state = ClientState(
-            learner=_at_rest(learner.state),
-            round=broadcast.round,
-            cursor=cursor,
-            base=base,
-            base_digest=broadcast.base,
-            personal=self._personal.own(own),
-            offset=offset[0],
-            offset_version=offset[1],
-            kept=kept,
+            learner=left.learner,
+            round=received.round,
+            cursor=left.cursor,
+            base=received.base,
+            base_digest=digest,
+            personal=left.personal,
+            offset=received.offset,
+            offset_version=version,
+            kept=left.kept,
             trained=trained,
         )
-        return (self._report() if broadcast.reporting else self._upload(_count(broadcast, trained))), rows
+        return rows
 
-    def _steps(
-        self, broadcast: Broadcast, cursor: int, sampler: Sampler, scorer: Scoring, learner: Learner
-    ) -> tuple[list[list[Group]], int, Rows]:
-        """The groups of each local step, the cursor after them, and their metrics."""
-        draw = Draw(self.problems, self.seed, self.id, cursor)
-        weigh = partial(calibrate, global_mean=broadcast.reward_mean, spec=self.federation.calibration)
-        results = [grpo_step(draw, sampler, scorer, learner, weigh) for _ in range(self.local_steps)]
-        return [r.groups for r in results], draw.cursor, [dict(r.metrics) for r in results]
+    def _count(self, broadcast: Broadcast) -> int | None:
+        """Entries that may be sent without asking: all (None), a number, or a share of what changed."""
+        assert self.state.trained is not None
+        if broadcast.entries is not None or broadcast.fraction is None:
+            return broadcast.entries
+        return round(broadcast.fraction * self.state.trained.changed)
 
     def _extras(self, broadcast: Broadcast) -> Vectors:
-        sizes = self._method.receives(self._sizes)
+        sizes = self._receives
         extras = set(broadcast.extras) - ({"lift"} if self._rule.lifts else set())
         if not extras:
             return {}
         if extras != set(sizes):
             raise WireError("extras are not those of the local method")
         return {name: unpack_vector(broadcast.extras[name], size) for name, size in sizes.items()}
-
-    def _learner_state(self, kept: LearnerState, like: Tensor) -> LearnerState:
-        """A copy to train with, so that `kept` stays what it was."""
-        moments = kept.moments
-        if self.federation.moments == "reset" or self._rule.renews:
-            fresh = Moments.zeros(like)
-        else:
-            first, second = (m.to(like.device, copy=True) for m in (moments.first, moments.second))
-            fresh = Moments(first, second, moments.updates)
-        return replace(kept, moments=fresh, counters=kept.counters.copy())
 
     def _report(self) -> bytes:
         """Until a grant comes, everything is left over: if none does, nothing is lost."""
@@ -274,18 +197,3 @@ class Client:
             replies=(*state.replies, reply),
         )
         return reply
-
-
-def _count(broadcast: Broadcast, trained: Trained) -> int | None:
-    """Entries that may be sent without asking: all (None), a number, or a share of what changed."""
-    if broadcast.entries is not None:
-        return broadcast.entries
-    if broadcast.fraction is not None:
-        return round(broadcast.fraction * trained.changed)
-    return None
-
-
-def _at_rest(state: LearnerState) -> LearnerState:
-    """The state between rounds: moments in host memory, as several clients may share one accelerator."""
-    moments = state.moments
-    return replace(state, moments=Moments(moments.first.cpu(), moments.second.cpu(), moments.updates))

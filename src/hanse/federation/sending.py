@@ -34,10 +34,6 @@ class Outbox:
     layout: Layout
     codec: Codec
 
-    def count_changed(self, target: Tensor, base: Tensor) -> int:
-        """How many exchanged values would differ from the base."""
-        return int(changed(cast(target, self.layout), base).sum())
-
     def send(self, target: Tensor, base: Tensor, base_digest: str, count: int | None) -> Sent:
         """At most `count` changed entries of `target` (float32, CPU), or all of them (None).
 
@@ -74,6 +70,11 @@ class Outbox:
         if self.layout.dtype == "float32" or self.spec.residual == "discard":
             return None
         return (change.target - change.cast.float()).nan_to_num_(0.0, 0.0, 0.0)
+
+
+def count_changed(target: Tensor, base: Tensor) -> int:
+    """How many values of a float32 target would differ from the base, in the base's dtype."""
+    return int(changed(target.to(base.dtype), base).sum())
 
 
 def cast_quality(target: Tensor, start: Tensor, layout: Layout) -> dict[str, float]:

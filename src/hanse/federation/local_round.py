@@ -1,0 +1,146 @@
+"""A client's local work: from the values it received to those that the receiver should have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from hanse.federation.aggregation import lora_rule
+from hanse.federation.calibration import calibrate
+from hanse.federation.coherence import GradientMeter
+from hanse.federation.draw import Draw
+from hanse.federation.local import LOCAL_METHODS, Plain, Setting, Vectors
+from hanse.federation.payload import pack_vector
+from hanse.federation.personal import Personal
+from hanse.federation.resting import Resting
+from hanse.federation.sending import added, cast_quality, count_changed
+from hanse.federation.signal import Signal, measure
+from hanse.federation.wire.layout import Layout
+from hanse.grpo.learner import Learner, LearnerState
+from hanse.grpo.optimiser import Moments
+from hanse.grpo.step import Scoring, grpo_step
+from hanse.policy.rollout import Group
+from hanse.policy.sampler import Sampler
+from hanse.recipe.federation import FederationSpec
+from hanse.tasks.problem import Problem
+
+Rows = list[dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What clients of one process share and take turns at."""
+
+    sampler: Sampler
+    scorer: Scoring
+    learner: Learner
+
+
+@dataclass(frozen=True)
+class Received:
+    """A broadcast, read. `base`: its values in the exchange dtype; `extras`: the local method's vectors;
+    `offset`: what is added to the frozen base, shape (M,)."""
+
+    round: int
+    base: Tensor
+    reward_mean: float | None
+    extras: Vectors
+    offset: Tensor | None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a client had from its earlier rounds (see `ClientState`)."""
+
+    learner: LearnerState
+    cursor: int
+    residual: Tensor | None
+    unsent: Tensor | None
+    personal: Tensor | None
+    kept: Vectors
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a round's local work came to: `target` float32, the values that the receiver should have."""
+
+    target: Tensor
+    signal: Signal
+    changed: int
+    extras: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class LocalRound:
+    """Trains one client: its problems, its streams, its rules."""
+
+    def __init__(
+        self,
+        client: int,
+        problems: Sequence[Problem],
+        seed: int,
+        spec: FederationSpec,
+        local_steps: int,
+        layout: Layout,
+    ) -> None:
+        self.client, self.problems, self.seed = client, problems, seed
+        self.spec, self.local_steps, self.layout = spec, local_steps, layout
+        self._rule = lora_rule(spec.aggregation)
+        self._personal = Personal.of(spec.aggregation, layout)
+        self._sizes = [part.stop - part.start for part in layout.slices()]
+
+    def run(self, received: Received, kept: Kept, bench: Bench) -> tuple[Trained, Kept, Rows]:
+        """All local steps: what to send, what to keep (residuals are the sender's), and metrics of each."""
+        learner, parameters = bench.learner, bench.learner.policy.parameters
+        first = self._personal.with_own(added(received.base.to(torch.float32), kept.residual), kept.personal)
+        learner.policy.load(first if received.offset is None else torch.cat([first, received.offset]))
+        method = self._method(received, kept, first, learner)
+        meter = GradientMeter(first) if self.spec.weighting == "coherence" else None
+        rest = Resting(self.layout, self._rule.trains(received.round), first)
+        learner.corrections = rest.around((method,) if meter is None else (meter, method))
+        learner.state = self._learner_state(kept.learner, parameters.master, method)
+        draw = Draw(self.problems, self.seed, self.client, kept.cursor)
+        steps, rows = self._steps(draw, received.reward_mean, bench)
+        learner.corrections = ()
+        own = parameters.master.to("cpu", copy=True)  # others train in this model before a grant comes
+        target = self._personal.without_own(added(own, kept.unsent), received.base)
+        sends, memory = method.finish(parameters.master, learner.state.moments)
+        coherence = 0.0 if meter is None else meter.signal()
+        signal = measure(steps, len(self.problems), updates=method.updates, coherence=coherence)
+        moved = count_changed(target, received.base)
+        rows[-1] |= cast_quality(target, first, self.layout) | {"comm/density": moved / self.layout.numel}
+        trained = Trained(target, signal, moved, {name: pack_vector(v) for name, v in sends.items()})
+        state = _at_rest(learner.state, rest.moments(learner.state.moments, kept.learner.moments))
+        return trained, Kept(state, draw.cursor, None, None, self._personal.own(own), memory), rows
+
+    def _method(self, received: Received, kept: Kept, first: Tensor, learner: Learner) -> Plain:
+        beta = learner.spec.betas[1]
+        setting = Setting(self.spec.local_options, first, received.extras, kept.kept, self._sizes, beta)
+        return LOCAL_METHODS[self.spec.local].client(setting)
+
+    def _steps(self, draw: Draw, reward_mean: float | None, bench: Bench) -> tuple[list[list[Group]], Rows]:
+        """The groups of each local step, and their metrics."""
+        weigh = partial(calibrate, global_mean=reward_mean, spec=self.spec.calibration)
+        results = [
+            grpo_step(draw, bench.sampler, bench.scorer, bench.learner, weigh)
+            for _ in range(self.local_steps)
+        ]
+        return [r.groups for r in results], [dict(r.metrics) for r in results]
+
+    def _learner_state(self, kept: LearnerState, like: Tensor, method: Plain) -> LearnerState:
+        """A copy to train with, so that `kept` stays what it was."""
+        moments = kept.moments
+        if self.spec.moments == "reset" or self._rule.renews:
+            fresh = Moments.zeros(like)
+        else:
+            first, second = (m.to(like.device, copy=True) for m in (moments.first, moments.second))
+            fresh = Moments(first, second, moments.updates)
+        return replace(kept, moments=method.moments(fresh), counters=kept.counters.copy())
+
+
+def _at_rest(state: LearnerState, moments: Moments) -> LearnerState:
+    """The state between rounds: moments in host memory, as several clients may share one accelerator."""
+    return replace(state, moments=Moments(moments.first.cpu(), moments.second.cpu(), moments.updates))
