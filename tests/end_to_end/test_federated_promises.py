@@ -18,6 +18,7 @@ RESUMED = {
     "fedadamw": ("federation.local=fedadamw", "federation.server_optimizer=momentum"),
     "participation": ("federation.participation=0.5", "federation.exchange_dtype=bfloat16"),
     "signal": ("federation.weighting=reward-std", "federation.weights.ema=0.5"),
+    "refused": (FIFTH, "federation.screening.reward_range=[0.0, 0.45]", "adversary.clients=[1]"),
     "lagged": (
         "federation.budget.fraction=0.2",
         "federation.budget.grant=lagged",
@@ -41,12 +42,16 @@ def whole(tmp_path_factory):
     return run
 
 
+def tensors_of(run, part):
+    return load_file(run.folder / LAST / f"{part}.safetensors")
+
+
 def assert_same(run, other):
     assert run.summary["policy_sha256"] == other.summary["policy_sha256"]
     for kind in ("round", "step"):
         assert without_times(run.metrics(kind)) == without_times(other.metrics(kind))
     for part in ("server-0000", "client-0000", "client-0001"):
-        a, b = (load_file(r.folder / LAST / f"{part}.safetensors") for r in (run, other))
+        a, b = tensors_of(run, part), tensors_of(other, part)
         assert a.keys() == b.keys()
         assert all(torch.equal(a[name], b[name]) for name in a), part
 
@@ -66,12 +71,14 @@ def test_workers_do_not_change_a_bit_of_a_budgeted_run(whole, tmp_path):
 
 def test_what_the_switches_kept_is_there(whole):
     """So that the comparisons above compare something."""
-    tensors = {name: load_file(whole(name).folder / LAST / "client-0000.safetensors") for name in RESUMED}
+    tensors = {name: tensors_of(whole(name), "client-0000") for name in ("budget", "scaffold")}
     assert float(tensors["budget"]["unsent"].abs().max()) > 0
     assert float(tensors["budget"]["residual"].abs().max()) > 0
     assert float(tensors["scaffold"]["kept/control"].abs().max()) > 0
-    served = load_file(whole("fedadamw").folder / LAST / "server-0000.safetensors")
+    served = tensors_of(whole("fedadamw"), "server-0000")
     assert {"optimizer/velocity", "local/second_means", "local/global_step"} <= set(served)
+    assert whole("refused").summary["counters"]["refused_uploads"] == 3
+    assert float(tensors_of(whole("refused"), "client-0001")["unsent"].abs().max()) > 0
     rows = whole("participation").metrics()[1:]
     assert all(sum(key.endswith("/update_norm") for key in row) == 1 for row in rows)
 
