@@ -44,6 +44,12 @@ def test_equal_steps_go_by_the_float32_change():
     assert chosen(change, 1, "cast") == [0]
 
 
+def test_steps_down_count_like_steps_up():
+    change = change_of([1.0, 1.0, -1.0, -1.0], [ULP_AT_ONE, -3 * ULP_AT_ONE, -2 * ULP_AT_ONE, 0.0])
+    assert chosen(change, 1, "ulp") == [1]
+    assert chosen(change, 2, "ulp") == [1, 2]
+
+
 def test_whole_tensors_go_by_energy_per_changed_entry():
     """Energies 4.04 over two entries, 1.44 over one, and 0.01 over one: then the largest inside the last."""
     change = change_of([0.0] * 6, [2.0, 0.2, 0.0, 1.2, 0.1, 0.0], "float32")
