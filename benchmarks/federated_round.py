@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from hanse.recipe.load import load_recipe
@@ -30,11 +31,13 @@ def recipe_for(clients: int, workers: int, *overrides: str) -> Recipe:
 def broadcasts(recipe: Recipe, clients: int) -> dict[int, bytes]:
     """The opening message of round 1, the policy as built."""
     from hanse.federation.server import Server, ServerState
+    from hanse.federation.wire.layout import Layout
     from hanse.policy.build import build_policy
 
-    master = build_policy(recipe.policy, recipe.seed).parameters.master
-    server = Server(recipe.federation, "float32", list(range(clients)), ServerState(master.clone()))
-    return dict.fromkeys(range(clients), server.open_round().to_bytes())
+    parameters = build_policy(recipe.policy, recipe.seed).parameters
+    layout = Layout(parameters.names, parameters.shapes, "float32")
+    state = ServerState(parameters.master.clone())
+    return Server(recipe.federation, layout, list(range(clients)), state).open_round()
 
 
 def measure(clients: int, repeats: int) -> dict[str, list[float]]:
@@ -52,11 +55,11 @@ def measure(clients: int, repeats: int) -> dict[str, list[float]]:
         pool.wait_ready()
         for number in range(1, repeats + 2):
             opened = Broadcast.from_bytes(message, max_bytes=len(message))
-            data = Broadcast(number, opened.values, opened.dtype, opened.base).to_bytes()
+            data = replace(opened, round=number).to_bytes()
             uploads = {}
             for name, runtime in (("in turn", turn), ("side by side", pool)):
                 start = time.perf_counter()
-                uploads[name] = runtime.train(dict.fromkeys(range(clients), data))
+                uploads[name] = runtime.exchange(dict.fromkeys(range(clients), data))
                 seconds[name].append(time.perf_counter() - start)
             same = all(uploads["in turn"][k][0] == uploads["side by side"][k][0] for k in range(clients))
             assert same, "the two runtimes disagree"
@@ -75,7 +78,7 @@ def print_memory(clients: int) -> None:
 
     recipe = recipe_for(clients, 1)
     with closing(InTurn(Host(recipe, None, list(range(clients))))) as runtime:
-        runtime.train(broadcasts(recipe, clients))
+        runtime.exchange(broadcasts(recipe, clients))
         status = Path("/proc/self/status").read_text()
         print(int(status.split("VmRSS:")[1].split()[0]) / 1024)
 
