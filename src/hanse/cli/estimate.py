@@ -98,7 +98,7 @@ def _server_state(recipe: Recipe) -> tuple[int, str]:
 
 def _vectors_down(recipe: Recipe) -> int:
     """Float32 vectors as long as the values that the local method adds to a broadcast."""
-    return int(recipe.federation_in_force.local in ("scaffold", "fedadamw"))
+    return int(recipe.federation_in_force.local in ("scaffold", "fedadamw", "shared-moment"))
 
 
 def _vectors_up(recipe: Recipe) -> int:

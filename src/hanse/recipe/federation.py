@@ -26,7 +26,7 @@ AggregationName = Literal[
 LORA_RULES = ("ffa", "fedsa", "rolora", "flora", "flexlora", "fedex")
 """Those that are about LoRA factors."""
 ServerOptimizerName = Literal["plain", "momentum", "nesterov", "adam", "average", "coherent"]
-LocalName = Literal["plain", "fedprox", "scaffold", "fednova", "fedadamw"]
+LocalName = Literal["plain", "fedprox", "scaffold", "fednova", "fedadamw", "shared-moment"]
 
 
 class WeightsSpec(Section):

@@ -19,7 +19,7 @@ _SERVER_OPTIMISERS = {
     "ffa": ("plain", "momentum", "nesterov", "adam", "average", "coherent"),
     "fedsa": ("plain", "momentum", "nesterov", "adam", "coherent"),
 }
-_LOCAL_METHODS = {"ffa": ("plain", "fedprox", "scaffold", "fednova", "fedadamw")}
+_LOCAL_METHODS = {"ffa": ("plain", "fedprox", "scaffold", "fednova", "fedadamw", "shared-moment")}
 _LOCAL_ANYWHERE = ("plain", "fedprox", "fednova")
 
 

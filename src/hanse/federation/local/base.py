@@ -10,6 +10,8 @@ from torch import Tensor
 from hanse.grpo.optimiser import Moments
 from hanse.recipe.federation import LocalSpec
 
+SETTLED = 100_000
+"""Updates after which Adam's bias correction no longer matters: shared moments are sent with theirs applied."""
 Vectors = Mapping[str, Tensor]
 """float32 vectors by name: what a message carries, or what a party remembers."""
 

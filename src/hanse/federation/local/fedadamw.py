@@ -11,11 +11,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from hanse.federation.local.base import Delivered, LocalMethod, Plain, Vectors
+from hanse.federation.local.base import SETTLED, Delivered, LocalMethod, Plain, Vectors
 from hanse.grpo.optimiser import Moments
-
-_SETTLED = 100_000
-"""Updates after which Adam's bias correction no longer matters: means are sent with theirs applied."""
 
 
 class FedAdamW(Plain):
@@ -26,7 +23,7 @@ class FedAdamW(Plain):
         if means is None:
             return moments
         second = means.repeat_interleave(torch.tensor(self.setting.sizes)).to(moments.second.device)
-        return Moments(moments.first, second, max(moments.updates, _SETTLED))
+        return Moments(moments.first, second, max(moments.updates, SETTLED))
 
     def stepped(self, master: Tensor, lr: float) -> None:
         super().stepped(master, lr)
