@@ -146,3 +146,31 @@ def test_what_is_sent_has_the_sizes_that_are_promised(name):
         return
     state = method.absorb({}, Delivered([sends], [1.0], 1, torch.zeros(5, dtype=torch.float64)))
     assert {k: len(v) for k, v in state.items()} == dict(method.receives(sizes))
+
+
+def test_a_shared_second_moment_replaces_the_clients_own_entry_by_entry():
+    method = client("shared-moment", [0.0, 0.0], {"second": [4.0, 9.0]})
+    begun = method.moments(Moments(torch.tensor([1.0, 2.0]), torch.tensor([7.0, 7.0]), 5))
+    assert begun.second.tolist() == [4.0, 9.0]
+    assert begun.first.tolist() == [1.0, 2.0]
+    assert 0.9**begun.updates < 1e-30  # so Adam corrects no bias that is not there
+    begun.second.zero_()
+    assert method.setting.extras["second"].tolist() == [4.0, 9.0]
+
+
+def test_a_shared_second_moments_first_round_is_plain_and_what_is_sent_is_unbiased():
+    """beta = 0.9 after two updates: 0.19 stands for 1."""
+    method = client("shared-moment", [0.0, 0.0])
+    own = moments([0.19, 0.38], updates=2)
+    assert method.moments(own) is own
+    sends, kept = method.finish(torch.zeros(2), own)
+    assert sends["second"].tolist() == pytest.approx([1.0, 2.0])
+    assert kept == {}
+
+
+def test_a_shared_second_moments_server_takes_the_mean_of_those_who_answered():
+    absorb = LOCAL_METHODS["shared-moment"].absorb
+    extras = [{"second": torch.tensor([1.0, 0.0])}, {"second": torch.tensor([3.0, -4.0])}]
+    update = torch.zeros(2, dtype=torch.float64)
+    state = absorb({"second": torch.tensor([9.0, 9.0])}, Delivered(iter(extras), [0.9, 0.1], 4, update))
+    assert state["second"].tolist() == [2.0, 0.0]

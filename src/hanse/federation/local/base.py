@@ -11,7 +11,7 @@ from hanse.grpo.optimiser import Moments
 from hanse.recipe.federation import LocalSpec
 
 SETTLED = 100_000
-"""Updates after which Adam's bias correction no longer matters: shared moments are sent with theirs applied."""
+"""Updates after which Adam's bias correction no longer matters: shared moments have theirs applied."""
 Vectors = Mapping[str, Tensor]
 """float32 vectors by name: what a message carries, or what a party remembers."""
 
