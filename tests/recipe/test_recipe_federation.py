@@ -132,6 +132,10 @@ def test_neither_refused_nor_noted(federation: dict[str, Any]) -> None:
             'federation.local = "scaffold" corrects towards the plain mean step',
         ),
         ({"local": "fedadamw", "moments": "reset"}, 'federation.moments = "reset" with local = "fedadamw"'),
+        (
+            {"local": "shared-moment", "moments": "reset"},
+            'federation.moments = "reset" with local = "shared-moment"',
+        ),
         ({"server_optimizer": "adam"}, "federation.server.lr = 1 with Adam moves every weight"),
     ],
 )
@@ -174,6 +178,8 @@ def test_traffic_of_sparse_uploads_is_a_bound_that_says_so() -> None:
 def test_traffic_of_local_methods() -> None:
     lines = traffic({"local": "scaffold"})
     assert lines["up"] == lines["down"] == (5 * 8000, "5 clients × 1,000 × (4 B + 4 B for scaffold)")
+    lines = traffic({"local": "shared-moment"})
+    assert lines["up"] == lines["down"] == (5 * 8000, "5 clients × 1,000 × (4 B + 4 B for shared-moment)")
     lines = traffic({"local": "fedadamw"})
     assert (lines["up"][0], lines["down"][0]) == (5 * 4000, 5 * 8000)
     assert lines["both"] == (10 * 5 * 12000, "10 rounds")

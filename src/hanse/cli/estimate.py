@@ -103,7 +103,7 @@ def _vectors_down(recipe: Recipe) -> int:
 
 def _vectors_up(recipe: Recipe) -> int:
     """The same of an upload."""
-    return int(recipe.federation_in_force.local == "scaffold")
+    return int(recipe.federation_in_force.local in ("scaffold", "shared-moment"))
 
 
 def _logits(recipe: Recipe, sizes: Sizes, workers: int) -> Line:

@@ -175,9 +175,9 @@ def _methods(spec: FederationSpec) -> Iterator[str]:
             f'federation.local = "scaffold" corrects towards the plain mean step; with server_optimizer = '
             f'"{spec.server_optimizer}" the server takes another one.'
         )
-    if spec.local == "fedadamw" and spec.moments == "reset":
+    if spec.local in ("fedadamw", "shared-moment") and spec.moments == "reset":
         yield (
-            'federation.moments = "reset" with local = "fedadamw": first moments start from zero without a '
+            f'federation.moments = "reset" with local = "{spec.local}": first moments start from zero without a '
             "correction, so the first steps are short."
         )
     if spec.server_optimizer == "adam" and spec.server.lr > 0.1:
