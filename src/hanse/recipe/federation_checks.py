@@ -177,7 +177,7 @@ def _methods(spec: FederationSpec) -> Iterator[str]:
         )
     if spec.local in ("fedadamw", "shared-moment") and spec.moments == "reset":
         yield (
-            f'federation.moments = "reset" with local = "{spec.local}": first moments start from zero without '
+            f'federation.moments = "reset" with local = "{spec.local}": first moments begin at zero without '
             "a correction, so the first steps are short."
         )
     if spec.server_optimizer == "adam" and spec.server.lr > 0.1:
