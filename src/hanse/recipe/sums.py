@@ -248,7 +248,5 @@ def check_screening(recipe: Recipe) -> None:
         )
     for field in ("dynamic_sampling", "mini_batches"):
         if getattr(grpo, field) not in (False, 1):
-            problem = (
-                "does not go with screening, which decides itself how many prompts are trained on."
-            )
+            problem = "does not go with screening, which decides itself how many prompts are trained on."
             raise RecipeError(f"grpo.{field}", problem, 'Leave it out, or use screening = "none".')
