@@ -25,6 +25,7 @@ Probabilities = NDArray[np.float32]
 
 _QUARTERS = np.array([1.0, 0.8408964152537145, 0.7071067811865476, 0.5946035575013605])
 _ABSENT_BITS = 24.0
+_LEAST_OF_LAST = np.float32(2.0**-12)
 
 
 def table_of(counts: Counts) -> Table:
@@ -64,8 +65,13 @@ def cost(counts: Counts, probabilities: Probabilities) -> float:
 
 
 def model_of(probabilities: Probabilities) -> Any:
-    """The entropy coder's model; symbols of probability zero keep a tiny share."""
-    return constriction.stream.model.Categorical(probabilities, perfect=False)
+    """The entropy coder's model; symbols of probability zero keep a tiny share.
+
+    The coder's rounding may leave nothing for the last symbol, so it gets a share that survives it.
+    """
+    kept = probabilities.copy()
+    kept[-1] = max(kept[-1], kept.max() * _LEAST_OF_LAST)
+    return constriction.stream.model.Categorical(kept, perfect=False)
 
 
 def write_table(table: Table) -> bytes:
