@@ -17,7 +17,7 @@ from hanse.runs.study.plan import Plan, best_trial
 from hanse.runs.study.records import Record, record
 from hanse.runs.study.statistics import Key, compare, holm, paired, summarise
 
-SUMMARISED = ("accuracy_greedy", "by_sample", "worst_level")
+SUMMARISED = ("accuracy_greedy", "by_sample", "worst_level", "solved")
 
 Accuracies = Mapping[str, Mapping[Key, float]]
 

@@ -26,6 +26,7 @@ def record(job: Job, targets: Sequence[float]) -> Record:
         "accuracy_greedy": final.get("accuracy_greedy"),
         "by_sample": final.get("accuracy_by_sample"),
         "worst_level": final.get("worst_level"),
+        "solved": final.get("solved"),
         "by_level": dict(part(final, "by_level")),
         "bytes": dict(part(summary, "bytes")),
         "rollouts": _rollouts(job),

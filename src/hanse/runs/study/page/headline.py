@@ -49,6 +49,7 @@ def result(data: StudyData) -> Section:
         "95 % interval": [_baseline_or(interval_of, arm.told["difference"]) for arm in data.arms],
         "greedy": [spread(arm.told["accuracy_greedy"]) for arm in data.arms],
         "worst level": [spread(arm.told["worst_level"]) for arm in data.arms],
+        "solved": [spread(arm.told["solved"]) for arm in data.arms],
         "up a run": [_size(arm.told["bytes"]["up"]) for arm in data.arms],
         "compression": [_times(arm.told["compression"]) for arm in data.arms],
         "published": [_published(arm.told["published"]) for arm in data.arms],
