@@ -1,0 +1,1 @@
+"""What peers of a swarm exchange, and what they believe of one another."""
