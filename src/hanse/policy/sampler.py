@@ -67,8 +67,14 @@ class Sampler:
         self.halvings = 0
 
     @torch.no_grad()
-    def sample(self, problems_P: Sequence[Problem], group_size: int, seeds_P: Sequence[int]) -> list[Group]:
-        """`group_size` completions of each problem.
+    def sample(
+        self,
+        problems_P: Sequence[Problem],
+        group_size: int,
+        seeds_P: Sequence[int],
+        slots_G: Sequence[int] | None = None,
+    ) -> list[Group]:
+        """`group_size` completions of each problem, in `slots_G` (None: 0 to group_size - 1).
 
         Each rollout draws from the stream (its problem's seed, its slot), whatever its batch-mates. Where
         memory runs out, fewer groups are decoded at once from then on; `halvings` counts that.
@@ -79,7 +85,7 @@ class Sampler:
             count = min(max(1, self.sampling.rows // group_size), len(problems_P) - len(groups))
             chunk = slice(len(groups), len(groups) + count)
             try:
-                groups += self._sample_batch(problems_P[chunk], group_size, seeds_P[chunk])
+                groups += self._sample_batch(problems_P[chunk], slots_G or range(group_size), seeds_P[chunk])
                 continue
             except RuntimeError as error:
                 if count == 1 or not is_out_of_memory(error):
@@ -88,11 +94,13 @@ class Sampler:
             self.halvings += 1
         return groups
 
-    def _sample_batch(self, problems_P: Sequence[Problem], G: int, seeds_P: Sequence[int]) -> list[Group]:
-        policy = self.policy
+    def _sample_batch(
+        self, problems_P: Sequence[Problem], slots_G: Sequence[int], seeds_P: Sequence[int]
+    ) -> list[Group]:
+        policy, G = self.policy, len(slots_G)
         prompts = [policy.encode(problem.prompt) for problem in problems_P]
         seeds = torch.tensor(seeds_P, dtype=torch.int64, device=policy.device).repeat_interleave(G)
-        slots = torch.arange(G, device=policy.device).repeat(len(prompts))
+        slots = torch.tensor(list(slots_G), device=policy.device).repeat(len(prompts))
         decoding = _Decoding(self.sampling, policy, stream_keys(seeds, slots))
         decoding.run(prompts, G)
         return decoding.groups(problems_P, prompts, G)
