@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from hanse.recipe.policy import PolicySpec
 from hanse.recipe.section import Section
 
 Reject = Literal["zero", "mask", "drop", "quarantine"]
@@ -171,6 +172,7 @@ class SwarmSpec(Section):
     published. `typical_z`, `floor`: of that weight, and the mean log-prob below which a negative advantage
     gets no gradient. `rebaseline`: further completions of the receiver's own in every group. `external`:
     foreign groups a node trains on beside its own (SAPO; None: all), drawn `external_sampling`.
+    `policies`: of the nodes, in turn, where they differ (none: all have `[policy]`).
     `replicas`: nodes of one policy are computed "once", or "each" (the same bits). `quorum`: share of
     nodes without which no round counts; `deadline_s`: how long a round waits for the others.
     """
@@ -185,6 +187,13 @@ class SwarmSpec(Section):
     rebaseline: int = Field(default=0, ge=0)
     external: int | None = Field(default=None, ge=0)
     external_sampling: Literal["uniform", "informative"] = "informative"
+    policies: list[PolicySpec] = Field(default=[])
     replicas: Literal["once", "each"] = "once"
     quorum: float = Field(default=0.5, gt=0, le=1)
     deadline_s: float = Field(default=600.0, gt=0)
+
+    @property
+    def one_policy(self) -> bool:
+        """Whether all nodes hold the same values for as long as they receive the same: then tokens travel,
+        and all of the checks apply. Else text does."""
+        return not self.policies and self.external is None
