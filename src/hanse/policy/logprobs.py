@@ -81,18 +81,31 @@ def completion_logprobs(
     What stands behind a completion's end is computed and means nothing: mask it by length.
     """
     P, G, T = tokens_PGT.shape
-    ids, lengths = pad_prompts(prompts_P, policy.pad_id, tokens_PGT.device)
     if not policy.shared_prompt or G == 1:
+        ids, lengths = pad_prompts(prompts_P, policy.pad_id, tokens_PGT.device)
         logits = _plain_logits(policy, ids, lengths, tokens_PGT)
         return token_logprobs(logits, tokens_PGT.view(P * G, T), temperature).view(P, G, T)
-    row = ids.shape[1] + G * (T - 1)
-    packed = row * row <= _PACKED_SCORES and is_plain(policy.model)
-    first, rest = (_packed_logits if packed else _cached_logits)(policy, ids, lengths, tokens_PGT)
+    first, rest = completion_logits(policy, prompts_P, tokens_PGT)
     begun = token_logprobs(first.expand(P, G, -1), tokens_PGT[:, :, 0], temperature).unsqueeze(-1)
     if T == 1:
         return begun
     inner = tokens_PGT[:, :, 1:].reshape(P * G, T - 1)
     return torch.cat([begun, token_logprobs(rest, inner, temperature).view(P, G, T - 1)], -1)
+
+
+def completion_logits(
+    policy: Policy, prompts_P: list[tuple[int, ...]], tokens_PGT: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Logits of each completion's first token, shape (P, G, V), or (P, 1, V) where the prompt is read once a
+    group, and of the tokens behind it, shape (P*G, T-1, V). In the model's dtype, differentiable."""
+    P, G, T = tokens_PGT.shape
+    ids, lengths = pad_prompts(prompts_P, policy.pad_id, tokens_PGT.device)
+    if not policy.shared_prompt or G == 1:
+        logits = _plain_logits(policy, ids, lengths, tokens_PGT)
+        return logits[:, 0].view(P, G, -1), logits[:, 1:]
+    row = ids.shape[1] + G * (T - 1)
+    packed = row * row <= _PACKED_SCORES and is_plain(policy.model)
+    return (_packed_logits if packed else _cached_logits)(policy, ids, lengths, tokens_PGT)
 
 
 def _positions(lengths_P: Tensor, width: int) -> Tensor:

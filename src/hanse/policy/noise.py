@@ -38,13 +38,14 @@ def _mix_(x: Tensor, scratch: Tensor) -> Tensor:
     return x
 
 
-def gumbel_noise(keys_N: Tensor, position: int, width: int) -> Tensor:
-    """Standard Gumbel noise, float32, shape (N, width), for one token position of N streams.
+def gumbel_noise(keys_N: Tensor, position: int | Tensor, width: int) -> Tensor:
+    """Standard Gumbel noise, float32, shape (N, width), for one token position of N streams, or for one of
+    each (int64, shape (N,)).
 
     argmax(log p + noise) is a sample of p. Uniforms have 31 bits, so probabilities down to about 5e-10
     are drawn at their true rate.
     """
-    low = _mix((keys_N & _MASK32) ^ _mix(torch.full_like(keys_N, position + 0x632BE5AB)))
+    low = _mix((keys_N & _MASK32) ^ _mix(torch.full_like(keys_N, 0x632BE5AB) + position))
     high = _mix((keys_N >> 31) & _MASK32 ^ low)
     columns = torch.arange(width, dtype=torch.int64, device=keys_N.device) * 0x9E3779B1
     bits = columns.to(torch.int32).unsqueeze(0) ^ low.to(torch.int32).unsqueeze(1)
