@@ -126,13 +126,11 @@ def evaluate(target: Path, recipe: Recipe | None = None, progress: Progress | No
 
 
 def _examine(recipe: Recipe, folder: RunFolder | None, progress: Progress) -> dict[str, Any]:
-    from hanse.runs.cohorts import build_cohorts, load_cohorts
+    from hanse.runs.building import build_training
     from hanse.runs.evaluating import Levels, examine
     from hanse.runs.ledger import Ledger
-    from hanse.runs.models import current_models
     from hanse.runs.start import ensure_start
-    from hanse.runtime.host import Host, client_data
-    from hanse.runtime.local import InTurn
+    from hanse.runtime.host import client_data
     from hanse.tasks.build import build_task
 
     newest, start, task = None, None, build_task(recipe.task)
@@ -143,15 +141,11 @@ def _examine(recipe: Recipe, folder: RunFolder | None, progress: Progress) -> di
         start = ensure_start(recipe, task, folder, Ledger.load(newest).start_sha256)
     parts = client_data(recipe, task)
     names = [part.name for part in parts]
-    owned = list(range(len(names))) if recipe.federation_in_force.personal else []
-    with closing(Host(recipe, start, owned)) as host:
-        cohorts = build_cohorts(recipe, names, host.initial, host.layout)
+    with closing(build_training(recipe, start, names, task, idle=True)) as training:
         if newest is not None:
-            load_cohorts(newest, cohorts)
-            host.load(newest)
-        levels = Levels.of(host.levels, parts, recipe.evaluation.level_column)
-        models = current_models(cohorts, InTurn(host), names)
-        result = examine(InTurn(host), models, levels, recipe.evaluation)[0]
+            training.load(newest)
+        levels = Levels.of(training.levels, parts, recipe.evaluation.level_column)
+        result = examine(training, levels, recipe.evaluation)[0]
         return result if newest is None else result | {"round": int(newest.name)}
 
 

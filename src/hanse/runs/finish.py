@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hanse.errors import RunError
@@ -10,7 +11,7 @@ from hanse.policy.policy import Policy
 from hanse.runs.model_card import model_card
 from hanse.runs.models import Model
 from hanse.runs.reporting import write_report
-from hanse.runtime.host import Host
+from hanse.runs.training import Training
 from hanse.runtime.state import load_tensors
 from hanse.storage import write_json
 
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 
 def finish(
     session: Session,
-    host: Host,
-    models: list[Model],
+    training: Training,
     summary: dict[str, Any],
     records: list[dict[str, Any]],
 ) -> dict[str, Any]:
@@ -31,13 +31,15 @@ def finish(
     folder = session.folder
     folder.cut(folder.completions_path, session.ledger.sizes.get(folder.completions_path.name, 0))
     folder.append(folder.completions_path, [{"when": "after", **row} for row in records])
+    models = training.models()
     best = _best(session, models)
     hashes = {}
     for i, model in enumerate(models):
         where = "" if model.name is None else f"/{model.name}"
-        _export(session, host.policy, best[i], f"policy-best{where}", summary)
-        _export(session, host.policy, model.values, f"policy{where}", summary)
-        hashes[model.name] = host.policy.sha256()
+        _export(session, training.policy(replace(model, values=best[i])), f"policy-best{where}", summary)
+        policy = training.policy(model)
+        _export(session, policy, f"policy{where}", summary)
+        hashes[model.name] = policy.sha256()
     summary["policy_sha256"] = hashes.get(None) or hashes
     write_json(folder.summary_path, summary)
     session.progress.note("Writing the report …")
@@ -60,8 +62,7 @@ def _best(session: Session, models: list[Model]) -> list[Tensor]:
     return best
 
 
-def _export(session: Session, policy: Policy, values: Tensor, name: str, summary: dict[str, Any]) -> None:
-    policy.load(values)
+def _export(session: Session, policy: Policy, name: str, summary: dict[str, Any]) -> None:
     target = session.folder.path / name
     target.parent.mkdir(parents=True, exist_ok=True)
     save_policy(policy, target, card=model_card(session.recipe, summary, session.levels.partition_rows()))

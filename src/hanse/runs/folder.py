@@ -8,7 +8,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,11 @@ class RunFolder:
     @property
     def completions_path(self) -> Path:
         return self.path / "completions.jsonl"
+
+    @property
+    def exchange_path(self) -> Path:
+        """Samples of what nodes of a swarm sent one another."""
+        return self.path / "exchange.jsonl"
 
     @property
     def summary_path(self) -> Path:
@@ -161,8 +166,10 @@ class RunFolder:
 
     # --- records --------------------------------------------------------------------------------------
 
-    def append(self, path: Path, rows: list[Mapping[str, Any]]) -> None:
+    def append(self, path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append JSON lines; numbers that are not finite become null."""
+        if not rows:
+            return
         with path.open("a", encoding="utf-8") as file:
             for row in rows:
                 file.write(json.dumps(_finite(row), allow_nan=False) + "\n")

@@ -10,26 +10,21 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from hanse.errors import QuorumError, RecipeError, RunError
+from hanse.errors import RecipeError, RunError
 from hanse.recipe.model import Recipe
-from hanse.runs.cohorts import Cohort, build_cohorts, exchange, load_cohorts, save_cohorts
+from hanse.runs.building import build_training
 from hanse.runs.environment import environment
 from hanse.runs.evaluating import Levels, examine, validate
 from hanse.runs.finish import finish
 from hanse.runs.folder import RunFolder
 from hanse.runs.health import Health
 from hanse.runs.ledger import Ledger
-from hanse.runs.models import Model, current_models
 from hanse.runs.preflight import preflight
 from hanse.runs.progress import Progress
-from hanse.runs.rows import exchanged, refusals, round_row, sparsity, step_rows, take_errors
 from hanse.runs.start import ensure_start
 from hanse.runs.track import Tracker, build_trackers
 from hanse.runs.unchanged import check_unchanged
-from hanse.runtime.base import Runtime
-from hanse.runtime.host import Host, client_data
-from hanse.runtime.local import InTurn
-from hanse.runtime.pool import ProcessPool
+from hanse.runtime.host import client_data
 from hanse.runtime.state import save_tensors
 from hanse.storage import new_file, sha256, write_json
 from hanse.tasks.build import build_task
@@ -66,11 +61,12 @@ class Session:
             parts = client_data(self.recipe, task)
             self.progress.note("Preparing the policy …")
             start = self._start(task)
-            host, runtime = self._build(start, len(parts))
-            with closing(host), closing(runtime):
-                preflight(self.recipe, host.policy, task, parts)
-                host.scorer.start()
-                return self._run(host, runtime, parts)
+            names = [part.name for part in parts]
+            self.training = stack.enter_context(closing(build_training(self.recipe, start, names, task)))
+            for model in self.training.models():
+                preflight(self.recipe, self.training.policy(model), task, parts)
+            self.training.start()
+            return self._run(parts)
 
     def _open_ledger(self) -> None:
         """The ledger of the newest checkpoint that can be trusted, if there is one. Drops damaged ones."""
@@ -91,46 +87,33 @@ class Session:
             self.ledger.seconds_warmup = self._lap()
         return start
 
-    def _build(self, start: Path | None, clients: int) -> tuple[Host, Runtime]:
-        """The host of this process, and the runtime: this very host, or a pool of others beside it."""
-        if self.recipe.runtime.workers == 1 or clients == 1:
-            host = Host(self.recipe, start, list(range(clients)))
-            return host, InTurn(host)
-        pool = ProcessPool(self.recipe, start, clients)
-        try:
-            host = Host(self.recipe, start, [])
-            pool.wait_ready()
-        except BaseException:
-            pool.close()
-            raise
-        return host, pool
-
-    def _run(self, host: Host, runtime: Runtime, parts: list[ClientData]) -> dict[str, Any]:
-        self.names = [part.name for part in parts]
-        self.levels = Levels.of(host.levels, parts, self.recipe.evaluation.level_column)
-        cohorts = build_cohorts(self.recipe, self.names, host.initial, host.layout)
+    def _run(self, parts: list[ClientData]) -> dict[str, Any]:
+        training = self.training
+        self.levels = Levels.of(training.levels, parts, self.recipe.evaluation.level_column)
         write_json(self.folder.path / "environment.json", environment())
         write_json(self.folder.path / "partition.json", {"rows": self.levels.partition_rows()})
-        self.progress.started(self.recipe.name, self.recipe.rounds, self.names, self.levels.held_out)
+        self.progress.started(self.recipe.name, self.recipe.rounds, training.names, self.levels.held_out)
         newest = self.folder.newest_round()
         if newest is None:
-            self._begin(runtime, cohorts)
+            self._begin()
         else:
-            self._restore(newest, runtime, cohorts)
+            self._restore(newest)
         while self.ledger.round < self.recipe.rounds and self.ledger.stopped is None:
-            self._round(runtime, cohorts)
+            self._round()
         self.progress.note("Evaluating on held-out problems …")
-        models = self._models(runtime, cohorts)
-        final, records = examine(runtime, models, self.levels, self.recipe.evaluation)
+        final, records = examine(training, self.levels, self.recipe.evaluation)
         self.ledger.seconds += self._lap()
-        return finish(self, host, models, self._summary(final, runtime, cohorts), records)
+        return finish(self, training, self._summary(final), records)
 
-    def _begin(self, runtime: Runtime, cohorts: list[Cohort]) -> None:
+    @property
+    def _records(self) -> tuple[Path, ...]:
+        return (self.folder.metrics_path, self.folder.completions_path, self.folder.exchange_path)
+
+    def _begin(self) -> None:
         """The evaluation before training, and checkpoint 0."""
-        for path in (self.folder.metrics_path, self.folder.completions_path):
+        for path in self._records:
             path.unlink(missing_ok=True)
-        models = self._models(runtime, cohorts)
-        self.ledger.initial, records = examine(runtime, models, self.levels, self.recipe.evaluation)
+        self.ledger.initial, records = examine(self.training, self.levels, self.recipe.evaluation)
         if self.ledger.initial["accuracy"] is None:
             raise RecipeError(
                 "rewards",
@@ -139,34 +122,27 @@ class Session:
                 "Mend the reward function, or raise scoring.deadline_s.",
             )
         self.folder.append(self.folder.completions_path, [{"when": "before", **row} for row in records])
-        row = {"kind": "round", "round": 0, **self._validate(0, runtime, cohorts)}
+        row = {"kind": "round", "round": 0, **self._validate(0)}
         self.folder.append(self.folder.metrics_path, [row])
-        self._checkpoint(runtime, cohorts)
+        self._checkpoint()
         self._show(row)
 
-    def _round(self, runtime: Runtime, cohorts: list[Cohort]) -> None:
+    def _round(self) -> None:
         number = self.ledger.round + 1
-        records, answers = exchange(cohorts, runtime)
-        self._tell_errors(take_errors(answers, self.names))
-        steps = step_rows(number, answers, self.names)
-        row = round_row(number, answers, records, self.names) | sparsity(records, cohorts)
-        up, down = exchanged(records, self.recipe.mode)
-        row |= {"comm/bytes_up": up, "comm/bytes_down": down}
-        refused = refusals(records, self.names)
-        if not all(record.weights for record in records):
-            raise QuorumError(
-                f"round {number}: no usable upload. {'; '.join(refused)}. The last round is kept."
-            )
+        done = self.training.round(number)
+        self._tell_errors(done.errors)
+        row = done.row
         if number % self.recipe.evaluation.every == 0 or number == self.recipe.rounds:
-            row |= self._validate(number, runtime, cohorts)
+            row |= self._validate(number)
         self.ledger.round = number
-        self.ledger.bytes_up += up
-        self.ledger.bytes_down += down
+        self.ledger.bytes_up += done.bytes_up
+        self.ledger.bytes_down += done.bytes_down
         self.ledger.unscored += row.get("unscored", 0)
         self.ledger.decide_stop(row.get("evaluation/accuracy"), self.recipe.evaluation)
-        self.folder.append(self.folder.metrics_path, [*steps, row])
-        self._warn(steps, refused)
-        self._checkpoint(runtime, cohorts)
+        self.folder.append(self.folder.metrics_path, [*done.steps, row])
+        self.folder.append(self.folder.exchange_path, done.samples)
+        self._warn(done.steps, done.refused)
+        self._checkpoint()
         self._show(row)
 
     def _tell_errors(self, errors: Mapping[str, Mapping[str, int]]) -> None:
@@ -187,40 +163,33 @@ class Session:
         self.ledger.warnings.append(message)
         self.progress.warning(message)
 
-    def _validate(self, number: int, runtime: Runtime, cohorts: list[Cohort]) -> dict[str, Any]:
+    def _validate(self, number: int) -> dict[str, Any]:
         """Validation accuracy; the values of the best round so far are kept."""
-        models = self._models(runtime, cohorts)
-        row = validate(runtime, models, self.levels, self.recipe.evaluation)
+        row = validate(self.training, self.levels, self.recipe.evaluation)
         if self.ledger.is_best(number, row["evaluation/accuracy"]) or number == 0:
-            tensors = {f"{i:04d}": model.values for i, model in enumerate(models)}
+            tensors = {f"{i:04d}": model.values for i, model in enumerate(self.training.models())}
             with new_file(self.folder.best_path) as temporary:
                 save_tensors(temporary, tensors, {"round": number})
         return row
-
-    def _models(self, runtime: Runtime, cohorts: list[Cohort]) -> list[Model]:
-        return current_models(cohorts, runtime, self.names)
 
     def _show(self, row: Mapping[str, Any]) -> None:
         for tracker in self.trackers:
             tracker.log(row)
         self.progress.round_done({**row, "seconds": self.ledger.seconds})
 
-    def _checkpoint(self, runtime: Runtime, cohorts: list[Cohort]) -> None:
+    def _checkpoint(self) -> None:
         self.ledger.seconds += self._lap()
         self.ledger.health = self.health.to_state()
-        records = (self.folder.metrics_path, self.folder.completions_path)
-        self.ledger.sizes = {path.name: self.folder.size(path) for path in records}
+        self.ledger.sizes = {path.name: self.folder.size(path) for path in self._records}
 
         def fill(folder: Path) -> None:
-            save_cohorts(folder, cohorts)
-            runtime.save(folder)
+            self.training.save(folder)
             self.ledger.save(folder)
 
         self.folder.save_round(self.ledger.round, fill)
 
-    def _restore(self, newest: Path, runtime: Runtime, cohorts: list[Cohort]) -> None:
-        load_cohorts(newest, cohorts)
-        runtime.load(newest)
+    def _restore(self, newest: Path) -> None:
+        self.training.load(newest)
         self.health = Health.from_state(self.recipe.grpo, self.ledger.health)
         for name, size in self.ledger.sizes.items():
             self.folder.cut(self.folder.path / name, size)
@@ -233,8 +202,8 @@ class Session:
         elapsed, self._clock = now - self._clock, now
         return elapsed
 
-    def _summary(self, final: dict[str, Any], runtime: Runtime, cohorts: list[Cohort]) -> dict[str, Any]:
-        refused = sum(sum(cohort.server.state.ledger.values()) for cohort in cohorts)
-        counters = {"unscored": self.ledger.unscored, "refused_uploads": refused, **runtime.counters()}
+    def _summary(self, final: dict[str, Any]) -> dict[str, Any]:
+        counters = {"unscored": self.ledger.unscored, **self.training.counters()}
         named = {"name": self.recipe.name, "mode": self.recipe.mode, "seed": self.recipe.seed}
-        return {**named, **self.ledger.to_summary(final), "counters": counters}
+        own = self.training.summary()
+        return {**named, **self.ledger.to_summary(final), **own, "counters": counters}

@@ -30,9 +30,9 @@ from hanse.tasks.scoring.scorer import Scorer
 
 
 def client_data(recipe: Recipe, task: Task) -> list[ClientData]:
-    """Who trains on what: the partition, or in central mode one client with the union."""
+    """Who trains on what: the partition, or in central and swarm mode one part with the union."""
     parts = build_partition(recipe.partition, task.problems("train"), recipe.seed)
-    if recipe.mode != "central":
+    if recipe.mode not in ("central", "swarm"):
         return parts
     union = tuple(problem for part in parts for problem in part.problems)
     return [ClientData(name="all", problems=union)]
@@ -53,6 +53,11 @@ def sampling_of(spec: GrpoSpec, vocabulary: int) -> Sampling:
     return Sampling(spec.max_new_tokens, spec.temperature, spec.top_k, spec.top_p, rows=rows)
 
 
+def evaluation_sampling(sampling: Sampling) -> Sampling:
+    """Plain samples of the policy, whatever training draws from."""
+    return replace(sampling, temperature=1.0, top_k=0, top_p=1.0)
+
+
 class Host:
     """Trains and evaluates for the given clients.
 
@@ -64,7 +69,7 @@ class Host:
         torch.set_num_threads(recipe.runtime.threads)
         self.recipe = recipe
         self.task = build_task(recipe.task)
-        self.policy: Policy = build_policy(recipe.policy, recipe.start_seed, start)
+        self.policy: Policy = build_policy(recipe.policy, recipe.start_seed, start, self.task.vocabulary)
         self.scorer = Scorer(recipe.rewards or self.task.default_rewards, recipe.scoring)
         self.spec = step_spec(recipe)
         self.sampling = sampling_of(self.spec, self.policy.vocabulary)
@@ -118,7 +123,7 @@ class Host:
     def evaluate_held(self, job: EvaluationJob) -> LevelResult:
         """One evaluation job with the values held. Whoever trains next loads values of its own."""
         pool = self.levels(job.split)[job.level]
-        sampling = replace(self.sampling, temperature=1.0, top_k=0, top_p=1.0)
+        sampling = evaluation_sampling(self.sampling)
         return evaluate_level(self.policy, sampling, self.scorer, pool, job, self.recipe.seed)
 
     def evaluate(self, values: Tensor, job: EvaluationJob) -> LevelResult:

@@ -1,0 +1,95 @@
+"""Modes with clients and a server: federated, local, central."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from hanse.errors import QuorumError
+from hanse.grpo.evaluation import EvaluationJob, LevelResult
+from hanse.policy.policy import Policy
+from hanse.recipe.model import Recipe
+from hanse.runs.cohorts import build_cohorts, exchange, load_cohorts, save_cohorts
+from hanse.runs.models import Model, current_models
+from hanse.runs.rows import Row, exchanged, refusals, round_row, sparsity, step_rows, take_errors
+from hanse.runs.training import RoundResult
+from hanse.runtime.base import Runtime
+from hanse.runtime.host import Host
+from hanse.runtime.local import InTurn
+from hanse.runtime.pool import ProcessPool
+from hanse.tasks.problem import Problem, Split
+
+
+class FederatedTraining:
+    """Clients in a runtime, and their servers here. `idle`: nobody will train, so most clients may stay
+    away."""
+
+    def __init__(self, recipe: Recipe, start: Path | None, names: list[str], *, idle: bool = False) -> None:
+        self.recipe, self.names, self.idle = recipe, names, idle
+        self._open = ExitStack()
+        self.host, self.runtime = self._build(start)
+        self.cohorts = build_cohorts(recipe, names, self.host.initial, self.host.layout)
+
+    def _build(self, start: Path | None) -> tuple[Host, Runtime]:
+        """The host of this process, and the runtime: this very host, or a pool of others beside it."""
+        clients = len(self.names)
+        if self.recipe.runtime.workers == 1 or clients == 1 or self.idle:
+            needed = not self.idle or self.recipe.federation_in_force.personal
+            owned = list(range(clients)) if needed else []
+            host = self._open.enter_context(closing(Host(self.recipe, start, owned)))
+            return host, InTurn(host)
+        with ExitStack() as attempt:
+            pool = attempt.enter_context(closing(ProcessPool(self.recipe, start, clients)))
+            host = attempt.enter_context(closing(Host(self.recipe, start, [])))
+            pool.wait_ready()
+            self._open = attempt.pop_all()
+        return host, pool
+
+    def start(self) -> None:
+        self.host.scorer.start()
+
+    def round(self, number: int) -> RoundResult:
+        records, answers = exchange(self.cohorts, self.runtime)
+        errors = take_errors(answers, self.names)
+        steps = step_rows(number, answers, self.names)
+        row = round_row(number, answers, records, self.names) | sparsity(records, self.cohorts)
+        up, down = exchanged(records, self.recipe.mode)
+        row |= {"comm/bytes_up": up, "comm/bytes_down": down}
+        refused = refusals(records, self.names)
+        if not all(record.weights for record in records):
+            raise QuorumError(
+                f"round {number}: no usable upload. {'; '.join(refused)}. The last round is kept."
+            )
+        return RoundResult(steps, row, refused, errors, bytes_up=up, bytes_down=down)
+
+    def models(self) -> list[Model]:
+        return current_models(self.cohorts, self.runtime, self.names)
+
+    def evaluate(self, model: Model, jobs: Sequence[EvaluationJob]) -> list[LevelResult]:
+        return self.runtime.evaluate(model.values, jobs)
+
+    def policy(self, model: Model) -> Policy:
+        self.host.policy.load(model.values)
+        return self.host.policy
+
+    def levels(self, split: Split) -> dict[str, list[Problem]]:
+        return self.host.levels(split)
+
+    def save(self, folder: Path) -> None:
+        save_cohorts(folder, self.cohorts)
+        self.runtime.save(folder)
+
+    def load(self, folder: Path) -> None:
+        load_cohorts(folder, self.cohorts)
+        self.runtime.load(folder)
+
+    def counters(self) -> dict[str, int]:
+        refused = sum(sum(cohort.server.state.ledger.values()) for cohort in self.cohorts)
+        return {"refused_uploads": refused, **self.runtime.counters()}
+
+    def summary(self) -> Row:
+        return {}
+
+    def close(self) -> None:
+        self._open.close()
