@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hanse.recipe import federation_checks, lora, pairs, sums
+from hanse.recipe import federation_checks, lora, pairs, sums, swarm_checks
 
 if TYPE_CHECKING:
     from hanse.recipe.model import Recipe
@@ -41,6 +41,7 @@ CHECKS: tuple[Check, ...] = (
     federation_checks.check_budget,
     federation_checks.check_reward_range,
     federation_checks.check_rescaling,
+    swarm_checks.check_swarm,
     lora.check_factors,
     lora.check_exchange,
     lora.check_left_over,

@@ -1,0 +1,72 @@
+"""A node that holds the honest policy and sends something else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from hanse.adversary.completions import COMPLETION_ATTACKS
+from hanse.adversary.completions.base import Turn
+from hanse.policy.rollout import Group
+from hanse.randomness import derive_seed
+from hanse.recipe.adversary import CompletionAttackSpec
+from hanse.swarm.assignment import Assignment
+from hanse.swarm.delivery import Bundle
+from hanse.swarm.node import Node
+from hanse.swarm.replica import Replica
+from hanse.tasks.problem import Problem
+
+
+class LyingNode(Node):
+    """One of `members` that collude. Its policy learns as the others' do."""
+
+    lies = True
+
+    def __init__(self, id: int, replica: Replica, spec: CompletionAttackSpec, members: Sequence[int]) -> None:
+        super().__init__(id, replica)
+        self.spec, self.members, self._attack = spec, tuple(members), COMPLETION_ATTACKS[spec.type]
+        self.memory: dict[str, Any] = {}
+
+    def assignment(self, beacon: str) -> Assignment:
+        replica, choose = self.replica, self._attack.choose
+        if replica.swarm.prompts == "assigned" or choose is None:
+            return super().assignment(beacon)
+        pool = [replica.problems[name] for name in sorted(replica.problems)]
+        chosen = choose(self.spec, pool, replica.owned_problems, derive_seed("choose", beacon, self.id))
+        return replica.assignment(beacon, {self.id: [problem.id for problem in chosen]})
+
+    def deliver(self, round: int, beacon: str) -> bytes:
+        assignment, replica = self.assignment(beacon), self.replica
+        slots = assignment.of(self.id)
+        turn = Turn(
+            round=round,
+            node=self.id,
+            members=self.members,
+            problems={name: replica.problems[name] for name in slots},
+            slots=slots,
+            honest=lambda: replica.deliveries(assignment, self.id),
+            seed=derive_seed("lie", replica.seed, round),
+            policy=replica.policy,
+            sample=self._sample,
+            score=self._score,
+            max_new_tokens=replica.spec.max_new_tokens,
+        )
+        said = self._attack.craft(self.spec, turn)
+        return said if isinstance(said, bytes) else Bundle(round, self.id, tuple(said)).to_bytes()
+
+    def _sample(self, problems: Sequence[Problem], count: int, seeds: Sequence[int]) -> list[Group]:
+        groups = self.replica.sampler.sample(problems, count, seeds)
+        ids = [row for group in groups for row in group.token_ids_G()]
+        repeated = [problem for problem in problems for _ in range(count)]
+        rewards = self._score(repeated, self.replica.policy.decode(ids))
+        for i, group in enumerate(groups):
+            group.rewards_G = torch.from_numpy(rewards[i * count : (i + 1) * count])
+        return groups
+
+    def _score(
+        self, problems: Sequence[Problem], texts: Sequence[str]
+    ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return self.replica.scorer.score(problems, texts).totals_N

@@ -1,0 +1,92 @@
+"""Cross-checks of a swarm's recipe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hanse.errors import RecipeError
+from hanse.recipe.swarm import NEEDS_ONE_POLICY
+
+if TYPE_CHECKING:
+    from hanse.recipe.model import Recipe
+
+
+def check_swarm(recipe: Recipe) -> None:
+    """All of them, in swarm mode only."""
+    if recipe.mode != "swarm":
+        return
+    for check in (_one_step, _shares, _prompts, _learner, _defences, _places):
+        check(recipe)
+
+
+def _one_step(recipe: Recipe) -> None:
+    steps = recipe.grpo.local_steps
+    if steps != 1:
+        problem = f"a swarm takes one step an exchange, and this says {steps}."
+        raise RecipeError("grpo.local_steps", problem, "Set grpo.local_steps = 1 and more rounds instead.")
+
+
+def _shares(recipe: Recipe) -> None:
+    """Every node has the same number of slots."""
+    nodes, topology = recipe.swarm.nodes, recipe.swarm.topology
+    field = "group_size" if topology == "horizontal" else "prompts_per_step"
+    size = getattr(recipe.grpo, field)
+    if size % nodes == 0:
+        return
+    what = "completions a problem" if topology == "horizontal" else "problems a round"
+    raise RecipeError(
+        f"grpo.{field}",
+        f"{nodes} nodes cannot share {size} {what} equally: {size} / {nodes} = {size / nodes:.3g}.",
+        f"Use {size // nodes * nodes or nodes} or {(size // nodes + 1) * nodes}, or another swarm.nodes.",
+    )
+
+
+def _prompts(recipe: Recipe) -> None:
+    """Only whole groups can be chosen, or mixed."""
+    swarm = recipe.swarm
+    if swarm.topology == "vertical":
+        return
+    if swarm.prompts == "chosen":
+        problem = "in a horizontal swarm all nodes answer the same problems, so none can choose its own."
+        raise RecipeError("swarm.prompts", problem, 'Use "assigned", or topology = "vertical".')
+    if swarm.external is not None:
+        problem = "in a horizontal swarm every group is everybody's, so there are no foreign groups to draw."
+        raise RecipeError("swarm.external", problem, 'Leave it out, or use topology = "vertical".')
+
+
+def _learner(recipe: Recipe) -> None:
+    """What rests on the sampler's own rollouts has no meaning for others'."""
+    grpo = recipe.grpo
+    for field, off in (("dynamic_sampling", False), ("screening", "none"), ("importance_correction", "none")):
+        if getattr(grpo, field) != off:
+            problem = "rests on what a learner samples by itself; in a swarm others do."
+            raise RecipeError(f"grpo.{field}", problem, "Leave it out.")
+    if grpo.objective == "rloo" and grpo.beta > 0:
+        problem = "RLOO's KL penalty on rewards is not available in a swarm."
+        raise RecipeError("grpo.beta", problem, 'Set it to 0, or use grpo.objective = "grpo".')
+
+
+def _defences(recipe: Recipe) -> None:
+    """Each defence has what it looks at."""
+    swarm = recipe.swarm
+    if isinstance(swarm.defences, str):
+        return
+    for i, defence in enumerate(swarm.defences):
+        field = f"swarm.defences.{i}"
+        if defence.type in NEEDS_ONE_POLICY and not swarm.one_policy:
+            problem = f'"{defence.type}" compares with the receiver\'s own policy, and here nodes differ.'
+            remedy = "Leave it out; length, duplicates, lengths, steps and judge work between policies."
+            raise RecipeError(f"{field}.type", problem, remedy)
+        if defence.type == "top-k" and defence.k is None and recipe.grpo.top_k == 0:
+            problem = "the sampler cuts nothing (grpo.top_k = 0), so every token passes."
+            raise RecipeError(f"{field}.k", problem, "Give k, or set grpo.top_k.")
+        if defence.type == "steps" and recipe.task.type != "worked-sums":
+            problem = f'it reads the steps of worked sums, and the task is "{recipe.task.type}".'
+            raise RecipeError(f"{field}.type", problem, 'Use type = "judge".')
+
+
+def _places(recipe: Recipe) -> None:
+    """Nodes of a local swarm share a process."""
+    if recipe.runtime.workers != 1:
+        problem = "the nodes of a local swarm run in one process."
+        raise RecipeError("runtime.workers", problem, "Set it to 1.")

@@ -1,0 +1,172 @@
+"""Swarm mode: nodes that exchange completions, some of which may lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+from hanse.adversary.lying_node import LyingNode
+from hanse.grpo.evaluation import EvaluationJob, LevelResult, evaluate_level, problems_by_level
+from hanse.grpo.learner import Learner
+from hanse.policy.build import build_policy
+from hanse.policy.policy import Policy
+from hanse.recipe.model import Recipe
+from hanse.recipe.policy import PolicySpec, TinyPolicy
+from hanse.runs.folder import read_json
+from hanse.runs.models import Model
+from hanse.runs.start import warmed_start
+from hanse.runs.swarm_rows import History, exchange_samples, round_rows
+from hanse.runs.training import RoundResult, Row
+from hanse.runtime.host import evaluation_sampling, sampling_of
+from hanse.runtime.replicas import load_replica, save_replica
+from hanse.storage import write_json
+from hanse.swarm.defences.chain import Chain
+from hanse.swarm.exchange import LocalExchange
+from hanse.swarm.node import Node, run_round
+from hanse.swarm.replica import Outcome, Replica
+from hanse.tasks.problem import Problem, Split, Task
+from hanse.tasks.scoring.scorer import Scorer
+
+
+class SwarmTraining:
+    """All nodes in this process. Where all hold one policy, one replica stands for them."""
+
+    def __init__(self, recipe: Recipe, start: Path | None, task: Task) -> None:
+        torch.set_num_threads(recipe.runtime.threads)
+        self.recipe, self.task, self._start = recipe, task, start
+        self.scorer = Scorer(recipe.rewards or task.default_rewards, recipe.scoring)
+        self.liars = sorted(set(recipe.adversary.nodes))
+        self.names = [f"node-{i}" for i in range(recipe.swarm.nodes)]
+        self.replicas = self._replicas()
+        self.nodes = [self._node(i) for i in range(recipe.swarm.nodes)]
+        self.exchange = LocalExchange()
+        self.history = History()
+
+    @property
+    def honest(self) -> list[Node]:
+        return [node for node in self.nodes if not node.lies]
+
+    def _replicas(self) -> list[Replica]:
+        """One for all nodes, or one each, in order of nodes."""
+        swarm = self.recipe.swarm
+        if swarm.one_policy and swarm.replicas == "once":
+            return [self._replica(self.recipe.policy, None)] * swarm.nodes
+        specs = swarm.policies or [self.recipe.policy]
+        alone = [None if swarm.one_policy else i for i in range(swarm.nodes)]
+        return [self._replica(specs[i % len(specs)], alone[i]) for i in range(swarm.nodes)]
+
+    def _replica(self, spec: PolicySpec, alone: int | None) -> Replica:
+        recipe = self.recipe
+        policy = self._policy(spec)
+        limit = recipe.grpo.max_prompt_tokens
+        problems = [
+            p for p in self.task.problems("train") if limit is None or len(policy.encode(p.prompt)) <= limit
+        ]
+        return Replica(
+            recipe.swarm,
+            Learner(policy, recipe.grpo, recipe.rounds),
+            sampling_of(recipe.grpo, policy.vocabulary),
+            self.scorer,
+            problems,
+            Chain(recipe.swarm, recipe.grpo, worked=recipe.task.type == "worked-sums"),
+            recipe.seed,
+            alone,
+        )
+
+    def _policy(self, spec: PolicySpec) -> Policy:
+        if spec == self.recipe.policy:
+            return build_policy(spec, self.recipe.start_seed, self._start, self.task.vocabulary)
+        own = self.recipe.model_copy(update={"policy": spec})
+        start = warmed_start(own, self.task) if isinstance(spec, TinyPolicy) else None
+        return build_policy(spec, own.start_seed, start, self.task.vocabulary)
+
+    def _node(self, index: int) -> Node:
+        if index in self.liars:
+            return LyingNode(index, self.replicas[index], self.recipe.adversary.completions, self.liars)
+        return Node(index, self.replicas[index])
+
+    def start(self) -> None:
+        self.scorer.start()
+
+    def round(self, number: int) -> RoundResult:
+        outcomes, sent = run_round(self.nodes, self.exchange, number)
+        views = self._honest_views(outcomes)
+        attack = self.recipe.adversary.completions
+        steps, row = round_rows(number, views, self.liars, self.names, attack)
+        row |= {"comm/bytes_up": sent, "comm/bytes_down": sent * (len(self.nodes) - 1)}
+        self.history.add(row)
+        refused = {f"{self.names[node]}: {why}": None for _, o in views for node, why in o.refused.items()}
+        first = views[0][1]
+        return RoundResult(
+            steps,
+            row,
+            list(refused),
+            {self.names[views[0][0]]: first.errors} if first.errors else {},
+            exchange_samples(number, first, self.liars, self.names, attack),
+            sent,
+            row["comm/bytes_down"],
+        )
+
+    def _honest_views(self, outcomes: Mapping[int, Outcome]) -> list[tuple[int, Outcome]]:
+        """What honest nodes made of the round: each, or where all judge alike, one for all."""
+        honest = {id(node.replica) for node in self.honest}
+        views = [(i, o) for i, o in outcomes.items() if id(self.nodes[i].replica) in honest]
+        return views[:1] if self.recipe.swarm.one_policy else views
+
+    def models(self) -> list[Model]:
+        """Of honest nodes: one where all hold the same."""
+        nodes = self.honest
+        if self.recipe.swarm.one_policy:
+            return [Model(nodes[0].replica.policy.parameters.master.clone())]
+        return [Model(n.replica.policy.parameters.master.clone(), self.names[n.id]) for n in nodes]
+
+    def policy(self, model: Model) -> Policy:
+        nodes = self.honest
+        node = nodes[0] if model.name is None else self.nodes[self.names.index(model.name)]
+        policy = node.replica.policy
+        if not torch.equal(policy.parameters.master, model.values):
+            policy.load(model.values)
+        return policy
+
+    def evaluate(self, model: Model, jobs: Sequence[EvaluationJob]) -> list[LevelResult]:
+        policy = self.policy(model)
+        sampling = evaluation_sampling(sampling_of(self.recipe.grpo, policy.vocabulary))
+        return [
+            evaluate_level(
+                policy, sampling, self.scorer, self.levels(job.split)[job.level], job, self.recipe.seed
+            )
+            for job in jobs
+        ]
+
+    def levels(self, split: Split) -> dict[str, list[Problem]]:
+        return problems_by_level(self.task.problems(split), self.recipe.evaluation.level_column)
+
+    def save(self, folder: Path) -> None:
+        for i, replica in enumerate(dict.fromkeys(self.replicas)):
+            save_replica(folder / f"replica-{i:04d}.safetensors", replica)
+        lies = {str(node.id): node.memory for node in self.nodes if isinstance(node, LyingNode)}
+        write_json(folder / "swarm.json", {"history": self.history.to_state(), "lies": lies})
+
+    def load(self, folder: Path) -> None:
+        for i, replica in enumerate(dict.fromkeys(self.replicas)):
+            load_replica(folder / f"replica-{i:04d}.safetensors", replica)
+        state = read_json(folder / "swarm.json")
+        self.history = History.from_state(state["history"])
+        for node in self.nodes:
+            if isinstance(node, LyingNode):
+                node.memory = dict(state["lies"].get(str(node.id), {}))
+
+    def counters(self) -> dict[str, int]:
+        total: dict[str, int] = {"refused_bundles": self.history.refused}
+        for replica in dict.fromkeys(self.replicas):
+            for name, count in replica.learner.state.counters.items():
+                total[name] = total.get(name, 0) + count
+        return total
+
+    def summary(self) -> Row:
+        return {"swarm": self.history.summary()}
+
+    def close(self) -> None:
+        self.scorer.close()
