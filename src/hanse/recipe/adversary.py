@@ -42,6 +42,8 @@ class CompletionAttackSpec(Section):
     share: float = Field(default=1.0, gt=0, le=1)
     candidates: int = Field(default=24, ge=1)
     payload: Literal["text", "math", "dos"] = "text"
+    calls: Literal["one", "all"] = "one"
+    sends: Literal["rewarded", "wrong"] = "rewarded"
 
 
 class AdversarySpec(Section):

@@ -23,7 +23,9 @@ Judge = Callable[[Sequence[Problem], Sequence[str]], "np.ndarray[tuple[int], np.
 class Turn:
     """One round of a lying node. `slots`: what it owes, by problem id. `honest`: what it would send if it
     did not lie, in that order, made with the right seeds. `seed`: of its own draws this round, shared by the
-    nodes that collude. `members`: ids of all of them; `node` is this one."""
+    nodes that collude. `members`: ids of all of them; `node` is this one. `group_size`: of whole groups, which
+    a node owns in vertical topology. `temperature`, `top_k`: of the sampler. `heard`: what all nodes sent last
+    round."""
 
     round: int
     node: int
@@ -36,6 +38,10 @@ class Turn:
     sample: Sample
     score: Judge
     max_new_tokens: int
+    group_size: int
+    temperature: float
+    top_k: int
+    heard: Sequence[Delivery] = ()
 
 
 Craft = Callable[[CompletionAttackSpec, Turn], list[Delivery] | bytes]
@@ -48,7 +54,8 @@ Success = Callable[[Problem, str], bool | None]
 
 @dataclass(frozen=True)
 class CompletionAttack:
-    """`succeeded` None: success is told by length."""
+    """`succeeded`: with the options' defaults (`success_of` takes others); None: success is told by length or
+    honest reward."""
 
     craft: Craft
     succeeded: Success | None
