@@ -52,11 +52,13 @@ class LengthDefence(_Defence):
 
 class DuplicatesDefence(_Defence):
     """At most `most` completions of a node and group that are the same, or as alike as `similarity`
-    (Jaccard index of token 4-grams; None: the same only)."""
+    (Jaccard index of token 4-grams; None: the same only), unless independent samples agree so much with a
+    chance of `p` or more, as those of short answers do."""
 
     type: Literal["duplicates"] = "duplicates"
     most: int = Field(default=1, ge=1)
     similarity: float | None = Field(default=0.9, gt=0, le=1)
+    p: float = Field(default=1e-4, gt=0, lt=1)
 
 
 class TerminationDefence(_Defence):
@@ -124,7 +126,7 @@ class JudgeDefence(_Defence):
     of rewarded completions that is judged."""
 
     type: Literal["judge"] = "judge"
-    url: str
+    url: str = Field(pattern="^https?://")
     model: str
     key_variable: str = "HANSE_JUDGE_KEY"
     votes: int = Field(default=3, ge=1)
@@ -160,6 +162,10 @@ DefenceSpec = Annotated[
     | ReputationDefence,
     Field(discriminator="type"),
 ]
+
+
+NEEDS_ONE_POLICY = frozenset({"policy", "claims", "termination", "top-k", "min-p", "typicality", "replay"})
+"""Defences that only mean something where all nodes hold one policy and exchange tokens."""
 
 
 class SwarmSpec(Section):
