@@ -143,7 +143,7 @@ class _Reader:
         kept = torch.zeros_like(own)
         if sampling.truncates:
             kept = truncate(logp, sampling.top_k, sampling.top_p).logsumexp(1)
-        margin = own - _kth(logp, self.top_k)
+        margin = own - _cut(logp, self.top_k)[0]
         replay = self._replay(logp, token, keys_R, positions_R)
         gap = own - logp.amax(1)
         return torch.stack([own, kept, entropy, variance.clamp(min=0), margin, gap, replay])
@@ -160,22 +160,24 @@ class _Reader:
         return torch.maximum(best - own, may - logp_RV.gather(1, token_R1).squeeze(1))
 
 
-def _kth(logp_RV: Tensor, k: int) -> Tensor:
-    """The k-th largest of each row; -inf where k cuts nothing. Shape (R,)."""
+def _cut(logp_RV: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k-th largest of each row, the last that top-k keeps, and the one after it; -inf where k cuts
+    nothing. Shape (R,) each."""
     if not 0 < k < logp_RV.shape[1]:
-        return logp_RV.new_full((len(logp_RV),), -torch.inf)
-    return logp_RV.topk(k, dim=1).values[:, -1]
+        nothing = logp_RV.new_full((len(logp_RV),), -torch.inf)
+        return nothing, nothing
+    last = logp_RV.topk(k + 1, dim=1).values[:, -2:]
+    return last[:, 0], last[:, 1]
 
 
 def _floors(logp_RV: Tensor, sampling: Sampling, edge: float) -> tuple[Tensor, Tensor]:
     """Log-probs from which tokens surely pass the truncation, and below which they surely do not, whatever
     rounding within `edge` does. Shape (R,) each."""
-    may = _kth(logp_RV, sampling.top_k)
-    sure = may + edge
+    may, out = _cut(logp_RV, sampling.top_k)
     if sampling.top_p >= 1.0:
-        return sure, may
+        return out + edge, may
     nucleus_sure, nucleus_may = _nucleus(logp_RV, sampling, may, edge)
-    return torch.maximum(sure, nucleus_sure), torch.maximum(may, nucleus_may)
+    return torch.maximum(out + edge, nucleus_sure), torch.maximum(may, nucleus_may)
 
 
 def _nucleus(logp_RV: Tensor, sampling: Sampling, kth_R: Tensor, edge: float) -> tuple[Tensor, Tensor]:
