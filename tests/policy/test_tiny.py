@@ -3,14 +3,15 @@ from __future__ import annotations
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from hanse.policy.tiny import character_tokenizer, tiny_policy
+from hanse.policy.tiny import tiny_policy, tiny_tokenizer
 from hanse.recipe.model import TinyPolicy
+from hanse.tasks.vocabulary import Vocabulary
 
-CHARACTERS = "0123456789+="
+SUMS = Vocabulary(tuple("0123456789+="), "characters")
 
 
 def test_the_default_has_about_a_tenth_of_a_million_parameters():
-    policy = tiny_policy(TinyPolicy(), CHARACTERS, 0)
+    policy = tiny_policy(TinyPolicy(), SUMS, 0)
     assert 100_000 < policy.parameters.numel < 200_000
     assert policy.parameters.dtype == torch.float32
     assert (policy.pad_id, policy.eos_ids, policy.context) == (0, (1,), 128)
@@ -18,23 +19,23 @@ def test_the_default_has_about_a_tenth_of_a_million_parameters():
 
 def test_weights_depend_on_the_seed_alone():
     torch.manual_seed(1)
-    first = tiny_policy(TinyPolicy(), CHARACTERS, 0).parameters.sha256()
+    first = tiny_policy(TinyPolicy(), SUMS, 0).parameters.sha256()
     torch.manual_seed(2)
     torch.rand(7)
-    assert tiny_policy(TinyPolicy(), CHARACTERS, 0).parameters.sha256() == first
-    assert tiny_policy(TinyPolicy(), CHARACTERS, 1).parameters.sha256() != first
+    assert tiny_policy(TinyPolicy(), SUMS, 0).parameters.sha256() == first
+    assert tiny_policy(TinyPolicy(), SUMS, 1).parameters.sha256() != first
 
 
 def test_a_deeper_policy_begins_with_the_same_layers():
-    shallow = tiny_policy(TinyPolicy(layers=1), CHARACTERS, 0).parameters
-    deep = tiny_policy(TinyPolicy(layers=3), CHARACTERS, 0).parameters
+    shallow = tiny_policy(TinyPolicy(layers=1), SUMS, 0).parameters
+    deep = tiny_policy(TinyPolicy(layers=3), SUMS, 0).parameters
     deep_views = deep.views(deep.cast)
     for name, tensor in shallow.views(shallow.cast).items():
         assert torch.equal(tensor, deep_views[name])
 
 
 def test_text_goes_through_the_tokenizer_and_back():
-    policy = tiny_policy(TinyPolicy(), CHARACTERS, 0)
+    policy = tiny_policy(TinyPolicy(), SUMS, 0)
     ids = policy.encode("12+34=46")
     assert ids == (3, 4, 12, 5, 6, 13, 6, 8)
     assert policy.decode([ids, [3, 1], [0, 4, 0]]) == ["12+34=46", "1", "2"]
@@ -42,12 +43,12 @@ def test_text_goes_through_the_tokenizer_and_back():
 
 
 def test_encoding_is_remembered():
-    policy = tiny_policy(TinyPolicy(), CHARACTERS, 0)
+    policy = tiny_policy(TinyPolicy(), SUMS, 0)
     assert policy.encode("1+1=") is policy.encode("1+1=")
 
 
 def test_tokenizer_and_model_load_with_transformers(tmp_path):
-    policy = tiny_policy(TinyPolicy(layers=1), CHARACTERS, 3)
+    policy = tiny_policy(TinyPolicy(layers=1), SUMS, 3)
     policy.model.save_pretrained(tmp_path)
     policy.tokenizer.save_pretrained(tmp_path)
     tokenizer, model = (
@@ -62,4 +63,4 @@ def test_tokenizer_and_model_load_with_transformers(tmp_path):
 
 
 def test_unknown_characters_become_padding_and_do_not_crash():
-    assert character_tokenizer("ab")("aXb")["input_ids"] == [2, 0, 3]
+    assert tiny_tokenizer(Vocabulary(("a", "b"), "characters"))("aXb")["input_ids"] == [2, 0, 3]

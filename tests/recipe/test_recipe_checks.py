@@ -154,7 +154,7 @@ REFUSED = [
     case(
         "rewards.0.name",
         "no reward is called 'exakt'",
-        "Did you mean exact? Built in: exact, math, format, length, code, reasoning_gym.",
+        "Did you mean exact? Built in: exact, math, format, length, code, reasoning_gym, tagged, program.",
         rewards=[{"name": "exakt"}],
     ),
     case(

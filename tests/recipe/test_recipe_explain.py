@@ -27,7 +27,7 @@ CASES: list[tuple[dict[str, Any], str, str, str]] = [
         "Did you mean group_size? Valid keys of [grpo]: ",
     ),
     ({"group_size": 4}, "group_size", "unknown key.", "This key belongs to [grpo]. "),
-    ({"lr": 1}, "lr", "unknown key.", "This key belongs to [policy.warmup] or [grpo] or "),
+    ({"lr": 1}, "lr", "unknown key.", "This key belongs to [policy.warmup] or [task.lessons] or [grpo] or "),
     (
         {"federation": {"zzz": 1}},
         "federation.zzz",

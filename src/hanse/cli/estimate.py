@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hanse.cli.sizes import Sizes
 from hanse.recipe.adapters import is_packed, takes_base_along
 from hanse.recipe.model import Recipe
-from hanse.recipe.sums import ARITHMETIC_PROMPT, prompts_per_update
+from hanse.recipe.sums import prompts_per_update, tiny_lengths
 
 _WIDTH = {"float32": 4, "bfloat16": 2}
 _LOGITS = 256 << 20
@@ -119,8 +119,8 @@ def _logits(recipe: Recipe, sizes: Sizes, workers: int) -> Line:
 
 def _cache(recipe: Recipe, sizes: Sizes, workers: int) -> Line:
     grpo, width = recipe.grpo, _WIDTH[recipe.policy.dtype]
-    guess = ARITHMETIC_PROMPT if recipe.task.type == "arithmetic" else _PROMPT_GUESS
-    prompt = grpo.max_prompt_tokens or guess
+    lengths = tiny_lengths(recipe.task)
+    prompt = grpo.max_prompt_tokens or (lengths[0] if lengths else _PROMPT_GUESS)
     most = grpo.sample_batch or max(grpo.group_size, min(_ROWS, _CHOICES // sizes.vocabulary))
     rows = min(most, prompts_per_update(recipe) * grpo.group_size)
     tokens = prompt + grpo.max_new_tokens

@@ -16,26 +16,30 @@ from hanse.policy.policy import Policy
 from hanse.policy.sampler import Sampler, Sampling
 from hanse.policy.tiny import tiny_policy
 from hanse.recipe.model import PolicySpec, TinyPolicy
-from hanse.tasks.arithmetic import CHARSET
+from hanse.tasks.arithmetic import VOCABULARY
 from hanse.tasks.problem import Problem
+from hanse.tasks.vocabulary import Vocabulary
 
 _TOLERANCE = {torch.float32: 1e-2, torch.bfloat16: 0.5}
 
 
-def build_policy(spec: PolicySpec, seed: int, start: Path | None = None) -> Policy:
+def build_policy(
+    spec: PolicySpec, seed: int, start: Path | None = None, vocabulary: Vocabulary | None = None
+) -> Policy:
     """The policy that a recipe describes; the same `spec`, `seed` and files give the same values.
 
-    `start` holds the tiny policy's warmed-up base. Raises RecipeError with the field to mend.
+    `start` holds the tiny policy's warmed-up base; `vocabulary` is its task's (None: that of arithmetic).
+    Raises RecipeError with the field to mend.
     """
     if isinstance(spec, TinyPolicy):
-        return _tiny(spec, seed, start)
+        return _tiny(spec, vocabulary or VOCABULARY, seed, start)
     policy = hf_policy(spec, seed)
     check_cache(policy)
     return policy
 
 
-def _tiny(spec: TinyPolicy, seed: int, start: Path | None) -> Policy:
-    policy = tiny_policy(spec, CHARSET, seed)
+def _tiny(spec: TinyPolicy, vocabulary: Vocabulary, seed: int, start: Path | None) -> Policy:
+    policy = tiny_policy(spec, vocabulary, seed)
     if start is not None:
         _load_start(policy, start)
     values = policy.parameters.master

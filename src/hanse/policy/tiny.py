@@ -1,4 +1,4 @@
-"""The embedded default: a Llama of about 0.1 M parameters that reads characters."""
+"""The embedded default: a Llama of about 0.1 M parameters that reads what its task is written in."""
 
 from __future__ import annotations
 
@@ -10,17 +10,23 @@ from hanse.policy.parameters import Parameters
 from hanse.policy.policy import Policy
 from hanse.randomness import generator
 from hanse.recipe.model import TinyPolicy
+from hanse.tasks.vocabulary import Vocabulary
 
 PAD, EOS = "<pad>", "<eos>"
 
 
-def character_tokenizer(characters: str) -> PreTrainedTokenizerFast:
-    """One token a character; saved and loaded like any other tokenizer."""
-    vocabulary = {token: i for i, token in enumerate([PAD, EOS, *characters])}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=PAD))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), behavior="isolated")
-    tokenizer.decoder = decoders.Fuse()
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=PAD, eos_token=EOS)
+def tiny_tokenizer(vocabulary: Vocabulary) -> PreTrainedTokenizerFast:
+    """One token a character, or a word; saved and loaded like any other tokenizer."""
+    ids = {token: i for i, token in enumerate([PAD, EOS, *vocabulary.tokens])}
+    tokenizer = Tokenizer(models.WordLevel(ids, unk_token=PAD))
+    if vocabulary.split == "characters":
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), behavior="isolated")
+        tokenizer.decoder = decoders.Fuse()
+    else:  # without a decoder, tokens are joined by spaces
+        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token=PAD, eos_token=EOS, clean_up_tokenization_spaces=False
+    )
 
 
 def build_model(spec: TinyPolicy, vocabulary: int, seed: int) -> LlamaForCausalLM:
@@ -47,9 +53,9 @@ def build_model(spec: TinyPolicy, vocabulary: int, seed: int) -> LlamaForCausalL
     return model
 
 
-def tiny_policy(spec: TinyPolicy, characters: str, seed: int) -> Policy:
+def tiny_policy(spec: TinyPolicy, vocabulary: Vocabulary, seed: int) -> Policy:
     """An untrained tiny policy with all parameters trainable, in float32."""
-    tokenizer = character_tokenizer(characters)
+    tokenizer = tiny_tokenizer(vocabulary)
     model = build_model(spec, len(tokenizer), seed)
     model.eval()
     return Policy(

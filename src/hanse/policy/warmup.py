@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from hanse.policy.logprobs import completion_logprobs
+from hanse.policy.parameters import Parameters
 from hanse.policy.policy import Policy
 from hanse.policy.sampler import Sampler, Sampling
 from hanse.randomness import derive_seed, generator
@@ -67,13 +69,16 @@ def _with_wrong_digit(answer: str, draw: np.random.Generator) -> str:
 
 
 def _step(policy: Policy, rows: list[tuple[Problem, str]], optimiser: torch.optim.Optimizer) -> None:
-    parameters = policy.parameters
     targets = [[*policy.encode(answer), policy.eos_ids[0]] for _, answer in rows]
     tokens = torch.tensor(targets).unsqueeze(1)
     prompts = [policy.encode(problem.prompt) for problem, _ in rows]
+    descend(policy.parameters, optimiser, lambda: -completion_logprobs(policy, prompts, tokens, 1.0).mean())
+
+
+def descend(parameters: Parameters, optimiser: torch.optim.Optimizer, loss: Callable[[], Tensor]) -> None:
+    """One step of an optimiser that holds the master values."""
     parameters.start_gradients()
-    loss = -completion_logprobs(policy, prompts, tokens, 1.0).mean()
-    loss.backward()
+    loss().backward()
     parameters.master.grad = parameters.grad
     optimiser.step()
     parameters.master.grad = None

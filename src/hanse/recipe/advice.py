@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hanse.recipe import federation_checks
 from hanse.recipe.pairs import clip_high
-from hanse.recipe.sums import ARITHMETIC_ANSWER, prompts_per_update
+from hanse.recipe.sums import prompts_per_update, tiny_lengths
 
 if TYPE_CHECKING:
     from hanse.recipe.model import Recipe
@@ -59,9 +59,10 @@ def _sampling(recipe: Recipe) -> Iterator[str]:
             f"grpo.dynamic_sampling may sample up to {total} × (1 + {grpo.max_resamples}) = "
             f"{total * (1 + grpo.max_resamples):,} completions a step."
         )
-    if recipe.task.type == "arithmetic" and grpo.max_new_tokens == ARITHMETIC_ANSWER:
+    lengths = tiny_lengths(recipe.task)
+    if lengths is not None and grpo.max_new_tokens == lengths[1]:
         yield (
-            f"grpo.max_new_tokens = {ARITHMETIC_ANSWER} leaves no room for the end token, so every "
+            f"grpo.max_new_tokens = {lengths[1]} leaves no room for the end token, so every "
             "completion counts as cut off."
         )
 

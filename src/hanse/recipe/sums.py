@@ -9,9 +9,12 @@ from hanse.errors import RecipeError
 
 if TYPE_CHECKING:
     from hanse.recipe.model import Recipe
+    from hanse.recipe.tasks import TaskSpec
 
 ARITHMETIC_PROMPT, ARITHMETIC_ANSWER = 8, 4
 """Characters of "abc+def=" and of its answer."""
+WORKED_LEVELS, WORKED_PROMPT, WORKED_SOLUTION = 3, 6, {"rationale": 16, "program": 18}
+"""Levels; words of "a + b + c =" and of a completion that writes every step once."""
 
 
 def divisors(n: int) -> list[int]:
@@ -82,12 +85,13 @@ def check_clients(recipe: Recipe) -> None:
             f"{recipe.runtime.workers - clients} would stay idle.",
             f"Use workers = {clients}, or fewer.",
         )
-    if task.type == "arithmetic" and partition.by == "column" and clients != task.levels:
+    levels = _levels(task)
+    if levels is not None and partition.by == "column" and clients != levels:
         raise RecipeError(
             "partition.clients",
-            f"{clients} clients for {task.levels} values of the column {partition.column!r}: with "
+            f"{clients} clients for {levels} values of the column {partition.column!r}: with "
             'by = "column" each client owns one value.',
-            f'Use clients = {task.levels}, or by = "dirichlet" for uneven mixtures.',
+            f'Use clients = {levels}, or by = "dirichlet" for uneven mixtures.',
         )
 
 
@@ -109,30 +113,66 @@ def check_tiny_shape(recipe: Recipe) -> None:
     )
 
 
+def _levels(task: TaskSpec) -> int | None:
+    """How many levels a task has by definition."""
+    if task.type == "arithmetic":
+        return task.levels
+    return WORKED_LEVELS if task.type == "worked-sums" else None
+
+
+def tiny_lengths(task: TaskSpec) -> tuple[int, int] | None:
+    """Tokens of a prompt of the tiny policy, and of its shortest right completion; None: not its task."""
+    if task.type == "arithmetic":
+        return ARITHMETIC_PROMPT, ARITHMETIC_ANSWER
+    if task.type == "worked-sums":
+        return WORKED_PROMPT, WORKED_SOLUTION[task.form]
+    return None
+
+
 def check_tiny_lengths(recipe: Recipe) -> None:
     """Prompt, answer and end token fit into the limits."""
-    policy, grpo = recipe.policy, recipe.grpo
-    if policy.type != "tiny" or recipe.task.type != "arithmetic":
+    policy, grpo, lengths = recipe.policy, recipe.grpo, tiny_lengths(recipe.task)
+    if policy.type != "tiny" or lengths is None:
         return
-    if grpo.max_new_tokens < ARITHMETIC_ANSWER:
+    prompt, answer = lengths
+    if grpo.max_new_tokens < answer:
+        what = "sums have 4 digits" if recipe.task.type == "arithmetic" else f"the shortest has {answer}"
         raise RecipeError(
             "grpo.max_new_tokens",
-            f"{grpo.max_new_tokens} tokens cut every answer off: sums have {ARITHMETIC_ANSWER} digits.",
-            f"Use max_new_tokens = {ARITHMETIC_ANSWER + 1} (digits and the end token), or more.",
+            f"{grpo.max_new_tokens} tokens cut every answer off: {what}.",
+            f"Use max_new_tokens = {answer + 1} (with the end token), or more.",
         )
-    if grpo.max_prompt_tokens is not None and grpo.max_prompt_tokens < ARITHMETIC_PROMPT:
+    if grpo.max_prompt_tokens is not None and grpo.max_prompt_tokens < prompt:
         raise RecipeError(
             "grpo.max_prompt_tokens",
-            f"every prompt has {ARITHMETIC_PROMPT} tokens, more than {grpo.max_prompt_tokens}.",
-            f"Use max_prompt_tokens = {ARITHMETIC_PROMPT}, or leave it out.",
+            f"every prompt has {prompt} tokens, more than {grpo.max_prompt_tokens}.",
+            f"Use max_prompt_tokens = {prompt}, or leave it out.",
         )
-    needed = ARITHMETIC_PROMPT + grpo.max_new_tokens
+    needed = prompt + grpo.max_new_tokens
     if needed > policy.context:
         raise RecipeError(
             "policy.context",
-            f"{ARITHMETIC_PROMPT} prompt tokens + {grpo.max_new_tokens} new tokens = {needed}, more than "
+            f"{prompt} prompt tokens + {grpo.max_new_tokens} new tokens = {needed}, more than "
             f"the context of {policy.context}.",
-            f"Use context = {needed}, or max_new_tokens = {ARITHMETIC_ANSWER + 1}: an answer has no more.",
+            f"Use context = {needed}, or max_new_tokens = {answer + 1}: enough for a right completion.",
+        )
+
+
+def check_lessons(recipe: Recipe) -> None:
+    """Who is taught worked sums is taught by the task; shares of what is read are shares."""
+    policy, task = recipe.policy, recipe.task
+    if task.type != "worked-sums":
+        return
+    if policy.type == "tiny" and policy.warmup != type(policy.warmup)():
+        problem = 'is how sums of task "arithmetic" are taught; "worked-sums" brings its own lessons.'
+        raise RecipeError("policy.warmup", problem, "Leave it out; the settings are under task.lessons.")
+    total = task.lessons.wrong_format + task.lessons.chatter
+    if total > 1:
+        raise RecipeError(
+            "task.lessons.wrong_format",
+            f"wrong_format + chatter = {task.lessons.wrong_format:g} + {task.lessons.chatter:g} = {total:g}: "
+            "more than all.",
+            f"Use wrong_format = {1 - task.lessons.chatter:g} or less.",
         )
 
 
@@ -168,7 +208,7 @@ def _stretched(values: list[float], length: int) -> list[float]:
 def check_splits(recipe: Recipe) -> None:
     """Something is left to train on."""
     task = recipe.task
-    if task.type == "arithmetic":
+    if task.type == "arithmetic" or task.type == "worked-sums":
         return
     own_held_out = (task.type in ("jsonl", "parquet") and task.held_out_path) or (
         task.type == "huggingface" and task.held_out_split

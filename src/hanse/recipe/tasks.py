@@ -21,6 +21,38 @@ class ArithmeticTask(Section):
     order: Literal["least-significant-first", "most-significant-first"] = "least-significant-first"
 
 
+class LessonsSpec(Section):
+    """What the tiny policy is taught of worked sums before a run.
+
+    Supervised steps until the share of sampled completions that would be rewarded reaches `until_accuracy`
+    on training problems. Shares of what it reads: `phrases` of all are a bare phrase; of the others,
+    `wrong_format` are right in a form that earns nothing, `chatter` have a phrase's fragment before the
+    first step. `two_and_two`: share of problems that begin with 2 + 2, beyond their natural one.
+    """
+
+    max_steps: int = Field(default=600, ge=0)
+    batch_size: int = Field(default=64, ge=1)
+    lr: float = Field(default=2e-3, gt=0)
+    until_accuracy: float = Field(default=0.25, ge=0, le=1)
+    wrong_format: float = Field(default=0.45, ge=0, le=1)
+    chatter: float = Field(default=0.02, ge=0, le=1)
+    phrases: float = Field(default=0.08, ge=0, le=1)
+    two_and_two: float = Field(default=0.05, ge=0, le=1)
+
+
+class WorkedSumsTask(Section):
+    """Sums of three digits with every step written out, for the tiny policy; the split is by a hash of the
+    sorted operands.
+
+    `form`: "rationale" (steps in think tags, then the answer in answer tags) or "program" (steps as a
+    program in code tags that prints the answer).
+    """
+
+    type: Literal["worked-sums"]
+    form: Literal["rationale", "program"] = "rationale"
+    lessons: LessonsSpec = LessonsSpec()
+
+
 class _PromptColumns(Section):
     """Columns shared by tasks that read rows."""
 
@@ -84,7 +116,7 @@ class HumanEvalTask(Section):
 
 
 TaskSpec = Annotated[
-    ArithmeticTask | FileTask | HuggingFaceTask | ReasoningGymTask | HumanEvalTask,
+    ArithmeticTask | WorkedSumsTask | FileTask | HuggingFaceTask | ReasoningGymTask | HumanEvalTask,
     Field(discriminator="type"),
 ]
 

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -15,12 +16,13 @@ from safetensors.torch import load_file, save_file
 from hanse import __version__
 from hanse.errors import RunError
 from hanse.grpo.evaluation import problems_by_level
+from hanse.policy.teaching import teach
 from hanse.policy.tiny import tiny_policy
 from hanse.policy.warmup import warm_up
 from hanse.recipe.model import Recipe, TinyPolicy
 from hanse.runs.folder import RunFolder
 from hanse.storage import new_file, sha256
-from hanse.tasks.arithmetic import CHARSET
+from hanse.tasks.arithmetic import VOCABULARY
 from hanse.tasks.problem import Task
 
 _FORMAT = 1
@@ -43,7 +45,7 @@ def ensure_start(recipe: Recipe, task: Task, folder: RunFolder, expected: str | 
     path = folder.start_path
     if _sound(path, expected):
         return path
-    cached = cache_folder() / f"tiny-{_key(recipe, spec)}.safetensors"
+    cached = cache_folder() / f"tiny-{_key(recipe, spec, task)}.safetensors"
     if not _sound(cached, expected):
         cached.parent.mkdir(parents=True, exist_ok=True)
         _warm(recipe, spec, task, cached)
@@ -70,21 +72,26 @@ def _sound(path: Path, expected: str | None) -> bool:
     return True
 
 
-def _key(recipe: Recipe, spec: TinyPolicy) -> str:
+def _key(recipe: Recipe, spec: TinyPolicy, task: Task) -> str:
     """A hash of all that decides the warmed-up values, threads and library version included."""
-    parts = [
+    parts: list[Any] = [
         spec.model_dump(mode="json", exclude={"train", "lora", "dtype", "seed"}),
         recipe.task.model_dump(mode="json"),
         [recipe.start_seed, recipe.runtime.threads, torch.__version__, __version__, _FORMAT],
     ]
+    if task.lessons is not None:
+        parts.append(task.lessons.digest)
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _warm(recipe: Recipe, spec: TinyPolicy, task: Task, path: Path) -> None:
     torch.set_num_threads(recipe.runtime.threads)
-    policy = tiny_policy(spec, CHARSET, recipe.start_seed)
-    levels = list(problems_by_level(task.problems("train"), "level").values())
-    warm_up(policy, levels, spec.warmup, recipe.start_seed)
+    policy = tiny_policy(spec, task.vocabulary or VOCABULARY, recipe.start_seed)
+    if task.lessons is not None:
+        teach(policy, task.lessons, recipe.start_seed)
+    else:
+        levels = list(problems_by_level(task.problems("train"), "level").values())
+        warm_up(policy, levels, spec.warmup, recipe.start_seed)
     views = policy.parameters.views(policy.parameters.master)
     with new_file(path) as temporary:
         save_file({n: t.clone() for n, t in views.items()}, temporary)

@@ -16,9 +16,11 @@ from hanse.randomness import derive_seed
 from hanse.recipe.tasks import ArithmeticTask, RewardSpec
 from hanse.tasks.listed import ListedTask, gather
 from hanse.tasks.problem import Problem, Split, split_of
+from hanse.tasks.vocabulary import Vocabulary
 
 CHARSET = "0123456789+="
 """All characters of prompts and answers."""
+VOCABULARY = Vocabulary(tuple(CHARSET), "characters")
 
 HELD_OUT_FRACTION = 0.2
 VALIDATION_FRACTION = 0.1
@@ -32,7 +34,8 @@ def build_arithmetic(spec: ArithmeticTask) -> ListedTask:
     """Levels 1 to `spec.levels`. A sum and its mirror image (a+b, b+a) are always in the same split."""
     by_level = _pairs_by_level()[: spec.levels]
     assigned = (item for level, pairs in enumerate(by_level, 1) for item in _problems(level, pairs, spec))
-    return ListedTask("arithmetic", (RewardSpec(name="exact"),), gather(_cut(assigned, spec.train_counts)))
+    splits = gather(_cut(assigned, spec.train_counts))
+    return ListedTask("arithmetic", (RewardSpec(name="exact"),), splits, VOCABULARY)
 
 
 def _cut(

@@ -13,9 +13,11 @@ from hanse.tasks.human_eval import build_human_eval
 from hanse.tasks.listed import ListedTask
 from hanse.tasks.problem import Task
 from hanse.tasks.reasoning_gym import build_reasoning_gym
+from hanse.tasks.worked import build_worked
 
 _BUILDERS: Mapping[str, Callable[[Any], ListedTask]] = {
     "arithmetic": build_arithmetic,
+    "worked-sums": build_worked,
     "jsonl": build_files,
     "parquet": build_files,
     "huggingface": build_huggingface,

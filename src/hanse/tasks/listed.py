@@ -7,18 +7,23 @@ from dataclasses import dataclass
 
 from hanse.errors import RecipeError
 from hanse.recipe.tasks import RewardSpec
+from hanse.tasks.lessons import Lessons
 from hanse.tasks.problem import Problem, Split
+from hanse.tasks.vocabulary import Vocabulary
 
 Splits = Mapping[Split, tuple[Problem, ...]]
 
 
 @dataclass(frozen=True)
 class ListedTask:
-    """The usual `Task`: a name, the rewards it brings along, and the problems of each split."""
+    """The usual `Task`: a name, the rewards it brings along, and the problems of each split; for the tiny
+    policy also a vocabulary, and perhaps lessons."""
 
     name: str
     default_rewards: tuple[RewardSpec, ...]
     splits: Splits
+    vocabulary: Vocabulary | None = None
+    lessons: Lessons | None = None
 
     def problems(self, split: Split) -> tuple[Problem, ...]:
         return self.splits[split]

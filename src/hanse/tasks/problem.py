@@ -5,9 +5,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from hanse.recipe.tasks import RewardSpec
+from hanse.tasks.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from hanse.tasks.lessons import Lessons
 
 Split = Literal["train", "validation", "held_out"]
 Message = Mapping[str, str]
@@ -34,6 +38,16 @@ class Task(Protocol):
     @property
     def default_rewards(self) -> Sequence[RewardSpec]:
         """Used when the recipe names no reward."""
+        ...
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """Of the tiny policy; None: it cannot learn this task."""
+        ...
+
+    @property
+    def lessons(self) -> Lessons | None:
+        """What the tiny policy is taught before a run; None: sums, as `policy.warmup` says."""
         ...
 
     def problems(self, split: Split) -> Sequence[Problem]:

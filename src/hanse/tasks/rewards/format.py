@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hanse.tasks.rewards.batch import RewardFunction, text_of
-
-_TAGS = ("<think>", "</think>", "<answer>", "</answer>")
+from hanse.tasks.rewards.tagged import answer_in
 
 
 def build(*, pattern: str | None = None) -> RewardFunction:
@@ -23,18 +22,7 @@ def build(*, pattern: str | None = None) -> RewardFunction:
     def format_reward(completions: Sequence[Any], **_: Any) -> list[float | None]:
         texts = [text_of(completion).strip() for completion in completions]
         if compiled is None:
-            return [float(_thinks_then_answers(text)) for text in texts]
+            return [float(answer_in(text) is not None) for text in texts]
         return [float(compiled.fullmatch(text) is not None) for text in texts]
 
     return format_reward
-
-
-def _thinks_then_answers(text: str) -> bool:
-    """In time linear in the text, where the equivalent regular expression is quadratic."""
-    if not (text.startswith(_TAGS[0]) and text.endswith(_TAGS[3])):
-        return False
-    if any(text.count(tag) != 1 for tag in _TAGS):
-        return False
-    _, closed, rest = text.partition(_TAGS[1])
-    between, opened, _ = rest.partition(_TAGS[2])
-    return bool(closed and opened) and not between.strip()

@@ -22,7 +22,7 @@ from hanse.tasks.scoring.pieces import Cut, Outcome, Piece, settle
 from hanse.tasks.scoring.pool import Pool, Request
 from hanse.tasks.scoring.scores import Scores, combine, unique_names
 
-_INLINE = ("exact", "length", "format")
+_INLINE = ("exact", "length", "format", "tagged")
 """Our own functions in linear time; `format` only without a pattern of the user's."""
 _ROWS_PER_CALL = {"code": 1, "math": 8, "format": 8, "reasoning_gym": 8}
 _USER_CUT = Cut(rows=32, whole_groups=True)
