@@ -82,7 +82,7 @@ class Inspection:
     memory: dict[str, Any]
 
     @property
-    def rejected(self) -> dict[str, int]:
+    def counts(self) -> dict[str, int]:
         """How many each defence rejected, those of quarantined nodes included."""
         return dict(Counter(name for name in self.rejected_by_N if name is not None))
 
