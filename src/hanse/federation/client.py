@@ -33,8 +33,9 @@ class ClientState:
     `cursor` counts the problems drawn so far. `residual` is added to the values that the next round starts
     from, `unsent` to the next upload. `base`, `base_digest`: the values last received, in the exchange
     dtype. `personal`: entries that never leave, shape (n,); `offset`: what is added to the base, shape (M,).
-    `kept` belongs to the local method. `trained` waits for a grant. `replies` are the last round's, kept to
-    be re-sent byte for byte. Tensors float32 unless said otherwise, shape (numel,).
+    `kept` belongs to the local method; `success`: what the draw knows of each problem, float64, shape (N,).
+    `trained` waits for a grant. `replies` are the last round's, kept to be re-sent byte for byte. Tensors
+    float32 unless said otherwise, shape (numel,).
     """
 
     learner: LearnerState
@@ -48,6 +49,7 @@ class ClientState:
     offset: Tensor | None = None
     offset_version: int = 0
     kept: Vectors = field(default_factory=dict)
+    success: Tensor | None = None
     trained: Trained | None = None
     replies: tuple[bytes, ...] = ()
 
@@ -98,14 +100,19 @@ class Client:
         base = unpack(broadcast.payload, start.base, self.layout, start.base_digest or None)
         if digest_of_values(base, self.layout) != broadcast.base:
             raise WireError("the values are not those that the server names")
-        received = Received(broadcast.round, base, broadcast.reward_mean, self._extras(broadcast), offset)
+        received = Received(
+            broadcast.round, base, broadcast.reward_mean, self._extras(broadcast), offset, broadcast.prompts
+        )
         rows = self._train(received, broadcast.base, version, start, Bench(sampler, scorer, learner))
         return (self._report() if broadcast.reporting else self._upload(self._count(broadcast))), rows
 
     def _read(self, data: bytes) -> Broadcast:
         receives = sum(self._receives.values()) + (size_of(self._pairs) if self._rule.lifts else 0)
         limit = max_message_bytes(self.layout.numel, self.layout.dtype) + 4 * receives
-        return Broadcast.from_bytes(data, max_bytes=limit)
+        broadcast = Broadcast.from_bytes(data, max_bytes=limit)
+        if broadcast.prompts is not None and self.federation.rollouts == "equal":
+            raise WireError("allots prompts, which the recipe does not")
+        return broadcast
 
     def _followed(self, broadcast: Broadcast, start: ClientState) -> tuple[Tensor | None, int]:
         """The base's offset for this round and its version; no offset where the client missed one."""
@@ -123,7 +130,15 @@ class Client:
         raise WireError(f"asked for round {round}, but round {self.state.round} is done")
 
     def _train(self, received: Received, digest: str, version: int, start: ClientState, bench: Bench) -> Rows:
-        kept = Kept(start.learner, start.cursor, start.residual, start.unsent, start.personal, start.kept)
+        kept = Kept(
+            start.learner,
+            start.cursor,
+            start.residual,
+            start.unsent,
+            start.personal,
+            start.kept,
+            start.success,
+        )
         trained, left, rows = self._work.run(received, kept, bench)
         self.earlier = start
         self.state = ClientState(
@@ -136,6 +151,7 @@ class Client:
             offset=received.offset,
             offset_version=version,
             kept=left.kept,
+            success=left.success,
             trained=trained,
         )
         return rows

@@ -12,7 +12,7 @@ from torch import Tensor
 from hanse.federation.aggregation import lora_rule
 from hanse.federation.calibration import calibrate
 from hanse.federation.coherence import GradientMeter
-from hanse.federation.draw import Draw
+from hanse.federation.draw import Draw, VarianceDraw
 from hanse.federation.local import LOCAL_METHODS, Plain, Setting, Vectors
 from hanse.federation.payload import pack_vector
 from hanse.federation.personal import Personal
@@ -43,13 +43,14 @@ class Bench:
 @dataclass(frozen=True)
 class Received:
     """A broadcast, read. `base`: its values in the exchange dtype; `extras`: the local method's vectors;
-    `offset`: what is added to the frozen base, shape (M,)."""
+    `offset`: what is added to the frozen base, shape (M,); `prompts`: of a step, where the server says so."""
 
     round: int
     base: Tensor
     reward_mean: float | None
     extras: Vectors
     offset: Tensor | None
+    prompts: int | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Kept:
     unsent: Tensor | None
     personal: Tensor | None
     kept: Vectors
+    success: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,8 @@ class LocalRound:
         rest = Resting(self.layout, self._rule.trains(received.round), first)
         learner.corrections = rest.around((method,) if meter is None else (meter, method))
         learner.state = self._learner_state(kept.learner, parameters.master, method)
-        draw = Draw(self.problems, self.seed, self.client, kept.cursor)
-        steps, rows = self._steps(draw, received.reward_mean, bench)
+        draw = self._draw(kept, learner)
+        steps, rows = self._steps(draw, received, bench)
         learner.corrections = ()
         own = parameters.master.to("cpu", copy=True)  # others train in this model before a grant comes
         target = self._personal.without_own(added(own, kept.unsent), received.base)
@@ -114,21 +116,27 @@ class LocalRound:
         rows[-1] |= cast_quality(target, first, self.layout) | {"comm/density": moved / self.layout.numel}
         trained = Trained(target, signal, moved, {name: pack_vector(v) for name, v in sends.items()})
         state = _at_rest(learner.state, rest.moments(learner.state.moments, kept.learner.moments))
-        return trained, Kept(state, draw.cursor, None, None, self._personal.own(own), memory), rows
+        own_entries = self._personal.own(own)
+        return trained, Kept(state, draw.cursor, None, None, own_entries, memory, draw.success), rows
 
     def _method(self, received: Received, kept: Kept, first: Tensor, learner: Learner) -> Plain:
         beta = learner.spec.betas[1]
         setting = Setting(self.spec.local_options, first, received.extras, kept.kept, self._sizes, beta)
         return LOCAL_METHODS[self.spec.local].client(setting)
 
-    def _steps(self, draw: Draw, reward_mean: float | None, bench: Bench) -> tuple[list[list[Group]], Rows]:
+    def _steps(self, draw: Draw, received: Received, bench: Bench) -> tuple[list[list[Group]], Rows]:
         """The groups of each local step, and their metrics."""
-        weigh = partial(calibrate, global_mean=reward_mean, spec=self.spec.calibration)
-        results = [
-            grpo_step(draw, bench.sampler, bench.scorer, bench.learner, weigh)
-            for _ in range(self.local_steps)
-        ]
+        weigh = partial(calibrate, global_mean=received.reward_mean, spec=self.spec.calibration)
+        results = []
+        for _ in range(self.local_steps):
+            prompts = received.prompts
+            results.append(grpo_step(draw, bench.sampler, bench.scorer, bench.learner, weigh, prompts))
+            draw.learn(results[-1].groups)
         return [r.groups for r in results], [dict(r.metrics) for r in results]
+
+    def _draw(self, kept: Kept, learner: Learner) -> Draw:
+        stream = (self.problems, self.seed, self.client, kept.cursor)
+        return VarianceDraw(*stream, kept.success) if learner.spec.allocation == "variance" else Draw(*stream)
 
     def _learner_state(self, kept: LearnerState, like: Tensor, method: Plain) -> LearnerState:
         """A copy to train with, so that `kept` stays what it was."""

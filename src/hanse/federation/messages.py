@@ -20,6 +20,8 @@ HEADER_ROOM = 1 << 16
 """Bytes that a message may have beside its values."""
 MAX_EXTRAS = 2
 """Vectors that a message may carry beside its values."""
+MAX_PROMPTS = 1 << 20
+"""Prompts that a server may ask a client to take a step."""
 Form = Literal["values", "patch", "quantised"]
 _FORMS = ("values", "patch", "quantised")
 
@@ -38,8 +40,9 @@ class Broadcast:
 
     `base` is the hash of the values, `patched` of those that a patch is for. `entries`: how many changed
     entries may be uploaded; `fraction`: the share of them, where nothing is known yet; `reporting`: whether
-    a Report is asked for first. `extras`: further float32 vectors by name; the one called "lift" goes into
-    the base, and `lift` says how (see `offset.Lift`).
+    a Report is asked for first. `prompts`: how many a local step takes, None: as the recipe says. `extras`:
+    further float32 vectors by name; the one called "lift" goes into the base, and `lift` says how (see
+    `offset.Lift`).
     """
 
     round: int
@@ -51,6 +54,7 @@ class Broadcast:
     entries: int | None = None
     fraction: float | None = None
     reporting: bool = False
+    prompts: int | None = None
     extras: Mapping[str, bytes | memoryview] = field(default_factory=dict)
     lift: tuple[int, int | None, int] | None = None
 
@@ -61,7 +65,8 @@ class Broadcast:
     def _encoded(self) -> bytes:
         """Kept, as one broadcast goes to many clients."""
         names = ("round", "dtype", "base", "patched", "reward_mean", "entries", "fraction", "reporting")
-        return _pack("broadcast", self, names, self.payload, self.extras, lift=self.lift)
+        more = {"prompts": self.prompts, "lift": self.lift}
+        return _pack("broadcast", self, names, self.payload, self.extras, **more)
 
     @classmethod
     def from_bytes(cls, data: bytes, *, max_bytes: int) -> Broadcast:
@@ -79,6 +84,7 @@ class Broadcast:
             entries=None if entries is None else _count(entries),
             fraction=_number(frame, "fraction", 1.0),
             reporting=read(frame, "reporting", bool),
+            prompts=_prompts(read(frame, "prompts", (int, type(None)))),
             extras=extras,
             lift=_lift(read(frame, "lift", (list, type(None)))),
         )
@@ -230,6 +236,12 @@ def _signal(frame: Frame) -> Signal:
 def _count(value: int) -> int:
     if not 0 <= value < 2**40:
         raise WireError("a count is out of range")
+    return value
+
+
+def _prompts(value: int | None) -> int | None:
+    if value is not None and not 1 <= value <= MAX_PROMPTS:
+        raise WireError("field 'prompts' is out of range")
     return value
 
 

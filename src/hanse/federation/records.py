@@ -22,7 +22,8 @@ class ServerState:
 
     `weighting` is JSON; `optimizer` and `local` are tensors of the server optimiser and the local method;
     `reported`: changed entries and reward deviation that clients last reported, for lagged grants;
-    `offset`: what was lifted into the base, where the rule does.
+    `informative`: their smoothed shares of informative groups; `offset`: what was lifted into the base, where
+    the rule does.
     """
 
     master: Tensor
@@ -33,6 +34,7 @@ class ServerState:
     local: Vectors = field(default_factory=dict)
     downlink: Downlink = field(default_factory=Downlink)
     reported: dict[int, tuple[int, float]] = field(default_factory=dict)
+    informative: dict[int, float] = field(default_factory=dict)
     offset: Offset | None = None
     ledger: Counter[str] = field(default_factory=Counter)
 

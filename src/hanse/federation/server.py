@@ -28,6 +28,7 @@ from hanse.federation.messages import Broadcast, Grant, Report, is_resync
 from hanse.federation.offset import Lift, Offset
 from hanse.federation.payload import cast, pack_vector
 from hanse.federation.records import RoundRecord, ServerState
+from hanse.federation.rollouts import allotted, smoothed
 from hanse.federation.screening import Screen, Screened, gate_norms
 from hanse.federation.sending import codec_in_force
 from hanse.federation.server_optimizer import SERVER_OPTIMIZERS, Agreement
@@ -49,6 +50,7 @@ class _Open:
     clients: list[int]
     screen: Screen
     granted: dict[int, int]
+    prompts: dict[int, int]
     reports: dict[int, Report] = field(default_factory=dict)
     refused: list[Screened] = field(default_factory=list)
     lora_residual: float | None = None
@@ -61,7 +63,7 @@ class Server:
 
     A round is `open_round`, `missing` for clients that ask for whole values, with a budget `grant`, and
     `close_round`; `exchange.run_round` does all. `seed` draws clients; `group_size`, `most_updates` bound
-    honest signals, `scaling` is what LoRA's B A are multiplied by.
+    honest signals, `scaling` is what LoRA's B A are multiplied by; `prompts`: of a client's step.
     """
 
     def __init__(
@@ -75,12 +77,13 @@ class Server:
         group_size: int = 2,
         most_updates: int | None = None,
         scaling: float = 1.0,
+        prompts: int = 1,
     ) -> None:
         self.spec, self.layout, self.clients, self.state = spec, layout, sorted(clients), state
         self.seed, self.group_size, self.most_updates = seed, group_size, most_updates
         self.codec = codec_in_force(spec, layout.dtype)
         self._method, self._rule = LOCAL_METHODS[spec.local], lora_rule(spec.aggregation)
-        self._pairs, self._scaling = pairs_of(layout), scaling
+        self._pairs, self._scaling, self._prompts = pairs_of(layout), scaling, prompts
         if self._rule.lifts and state.offset is None:
             state.offset = Offset.zeros(self._pairs)
         self._sizes = [part.stop - part.start for part in layout.slices()]
@@ -111,7 +114,8 @@ class Server:
             resting_entries(self.layout, self._rule.shares(self.state.round)),
             self.most_updates,
         )
-        self._open = _Open(digest, base, clients, screen, self._lagged_grants(clients))
+        prompts = allotted(self.spec.rollouts, clients, self.state.informative, self._prompts)
+        self._open = _Open(digest, base, clients, screen, self._lagged_grants(clients), prompts)
         lossless = self.codec != "dense"
         held = {k: self.state.downlink.known_to(k) if lossless else None for k in clients}
         return self._send(self._broadcasts(held))
@@ -199,8 +203,9 @@ class Server:
         made: dict[tuple[object, ...], bytes] = {}
         keys: dict[int, tuple[object, ...]] = {}
         for client, patched in held.items():
-            entries, lift = opened.granted.get(client), self._lift(client, whole)
-            keys[client] = key = (patched, entries, lift and lift.previous)
+            entries, prompts = opened.granted.get(client), opened.prompts.get(client)
+            lift = self._lift(client, whole)
+            keys[client] = key = (patched, entries, prompts, lift and lift.previous)
             if key not in made:
                 made[key] = Broadcast(
                     round=self.state.round,
@@ -212,6 +217,7 @@ class Server:
                     entries=entries,
                     fraction=budget.fraction if entries is None and not self.reporting else None,
                     reporting=self.reporting,
+                    prompts=prompts,
                     extras=extras if lift is None else extras | {"lift": lift.data},
                     lift=None if lift is None else (lift.version, lift.previous, lift.rank),
                 ).to_bytes()
@@ -275,6 +281,7 @@ class Server:
             extras = (opened.screen.vectors(uploads[s.client]) for s in good)
             delivered = Delivered(extras, weights, len(self.clients), agreement.update)
             self.state.local = self._method.absorb(self.state.local, delivered)
+        self.state.informative = smoothed(self.state.informative, {s.client: s.signal for s in standings})
         total = max(1, sum(s.signal.samples for s in standings))
         self.state.reward_mean = math.fsum(s.signal.reward_mean * s.signal.samples for s in standings) / total
         return {s.client: w for s, w in zip(standings, weights, strict=True)}

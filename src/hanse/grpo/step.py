@@ -70,9 +70,13 @@ def grpo_step(
     scorer: Scoring,
     learner: Learner,
     weigh: Callable[[Sequence[Group]], None] | None = None,
+    prompts: int | None = None,
 ) -> StepResult:
-    """Run one step and update the learner's policy in place. `weigh` may scale groups' advantages."""
+    """Run one step and update the learner's policy in place. `weigh` may scale groups' advantages; `prompts`
+    stands in for the recipe's `prompts_per_step`."""
     spec, watch = learner.spec, Stopwatch()
+    if prompts is not None:
+        spec = spec.model_copy(update={"prompts_per_step": prompts})
     gathered = _Gathered()
     halvings = sampler.halvings
     groups, looks = _gather(gathered, draw, sampler, scorer, spec, watch)

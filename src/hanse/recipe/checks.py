@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hanse.recipe import federation_checks, lora, pairs, sums, swarm_checks
+from hanse.recipe import federation_checks, lora, pairs, rollout_checks, sums, swarm_checks
 
 if TYPE_CHECKING:
     from hanse.recipe.model import Recipe
@@ -42,6 +42,8 @@ CHECKS: tuple[Check, ...] = (
     federation_checks.check_budget,
     federation_checks.check_reward_range,
     federation_checks.check_rescaling,
+    rollout_checks.check_rollouts,
+    rollout_checks.check_allocation,
     swarm_checks.check_swarm,
     lora.check_factors,
     lora.check_exchange,

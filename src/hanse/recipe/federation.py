@@ -114,7 +114,8 @@ class ScreeningSpec(Section):
 
 
 class FederationSpec(Section):
-    """How clients' updates are made, sent and combined."""
+    """How clients' updates are made, sent and combined. `rollouts`: of a round, the same for each client, or
+    more for those whose groups are informative."""
 
     weighting: WeightingName = "samples"
     weights: WeightsSpec = WeightsSpec()
@@ -127,6 +128,7 @@ class FederationSpec(Section):
     local: LocalName = "plain"
     local_options: LocalSpec = LocalSpec()
     screening: ScreeningSpec = ScreeningSpec()
+    rollouts: Literal["equal", "informative"] = "equal"
     participation: float = Field(default=1.0, gt=0, le=1)
     exchange_dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     moments: Literal["keep", "reset"] = "keep"

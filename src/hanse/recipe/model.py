@@ -63,6 +63,7 @@ class GrpoSpec(Section):
     screening: Literal["none", "joined", "fresh"] = "none"
     screen_size: int = Field(default=4, ge=2)
     deepen: int = Field(default=12, ge=2)
+    allocation: Literal["uniform", "variance"] = "uniform"
 
     lr: float = Field(default=1e-6, gt=0)
     schedule: Literal["constant", "linear", "cosine"] = "constant"

@@ -57,7 +57,8 @@ def _prompts(recipe: Recipe) -> None:
 def _learner(recipe: Recipe) -> None:
     """What rests on the sampler's own rollouts has no meaning for others'."""
     grpo = recipe.grpo
-    for field, off in (("dynamic_sampling", False), ("screening", "none"), ("importance_correction", "none")):
+    own = {"dynamic_sampling": False, "screening": "none", "allocation": "uniform"}
+    for field, off in (own | {"importance_correction": "none"}).items():
         if getattr(grpo, field) != off:
             problem = "rests on what a learner samples by itself; in a swarm others do."
             raise RecipeError(f"grpo.{field}", problem, "Leave it out.")

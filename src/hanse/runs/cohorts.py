@@ -45,6 +45,7 @@ def build_cohorts(recipe: Recipe, names: list[str], master: Tensor, layout: Layo
             seed=recipe.seed,
             group_size=grpo.group_size if grpo.screening == "none" else grpo.screen_size,
             most_updates=grpo.local_steps * grpo.iterations * grpo.mini_batches,
+            prompts=grpo.prompts_per_step,
             scaling=recipe.policy.lora.scaling if recipe.policy.train == "lora" else 1.0,
         )
 
@@ -78,6 +79,7 @@ def save_cohorts(folder: Path, cohorts: list[Cohort]) -> None:
             "held": list(state.downlink.held.items()),
             "bases": list(state.downlink.bases),
             "reported": list(state.reported.items()),
+            "informative": list(state.informative.items()),
         }
         offset = state.offset
         if offset is not None:
@@ -108,6 +110,7 @@ def load_cohorts(folder: Path, cohorts: list[Cohort]) -> None:
             local=unprefixed("local", tensors),
             downlink=Downlink(dict(fields["held"]), {name: bases[name] for name in fields["bases"]}),
             reported={client: (changed, std) for client, (changed, std) in fields["reported"]},
+            informative=dict(fields.get("informative", ())),
             ledger=Counter(fields["ledger"]),
             offset=_offset(unprefixed("offset", tensors), fields.get("offset")),
         )

@@ -92,6 +92,7 @@ def _client_columns(record: RoundRecord, names: Sequence[str]) -> Row:
         columns |= {
             f"{prefix}/reward": signal.reward_mean,
             f"{prefix}/reward_std": signal.reward_std,
+            f"{prefix}/informative": signal.informative / max(1, signal.groups),
             f"{prefix}/weight": record.weights[screened.client],
             f"{prefix}/update_norm": screened.norm,
             f"{prefix}/changed": screened.upload.changed,

@@ -26,7 +26,7 @@ def save_client(folder: Path, index: int, state: ClientState) -> None:
     learner = state.learner
     tensors = {"first": learner.moments.first, "second": learner.moments.second}
     optional = {"residual": state.residual, "unsent": state.unsent, "base": state.base}
-    optional |= {"personal": state.personal, "offset": state.offset}
+    optional |= {"personal": state.personal, "offset": state.offset, "success": state.success}
     tensors |= {name: tensor for name, tensor in optional.items() if tensor is not None}
     tensors |= prefixed("kept", state.kept)
     fields = {
@@ -64,6 +64,7 @@ def load_client(folder: Path, index: int) -> ClientState:
         personal=tensors.get("personal"),
         offset=tensors.get("offset"),
         offset_version=fields.get("offset_version", 0),
+        success=tensors.get("success"),
         kept=unprefixed("kept", tensors),
     )
 

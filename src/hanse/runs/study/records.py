@@ -42,11 +42,12 @@ def record(job: Job, targets: Sequence[float]) -> Record:
 def _rollouts(job: Job) -> int:
     """Completions sampled for training, those of resampled groups included."""
     spec = job.recipe.grpo
-    groups = sum(
-        spec.prompts_per_step + (known(row.get("resampled_groups")) or 0)
-        for row in job.folder.metrics("step")
-    )
-    return round(groups * spec.group_size)
+
+    def of(step: Mapping[str, Any]) -> float:
+        groups = spec.prompts_per_step + (known(step.get("resampled_groups")) or 0)
+        return known(step.get("rollouts")) or groups * spec.group_size
+
+    return round(sum(of(step) for step in job.folder.metrics("step")))
 
 
 def _compression(rounds: Sequence[Mapping[str, Any]]) -> float | None:
