@@ -76,6 +76,11 @@ class RunFolder:
         return self.path / "exchange.jsonl"
 
     @property
+    def control_path(self) -> Path:
+        """The run folder of the same swarm without liars."""
+        return self.path / "control"
+
+    @property
     def summary_path(self) -> Path:
         return self.path / "summary.json"
 

@@ -31,6 +31,8 @@ def write_report(path: Path) -> Path:
         completions=folder.rows(folder.completions_path),
         environment=_json(path / "environment.json"),
         partition=_json(path / "partition.json").get("rows", []),
+        exchange=folder.rows(folder.exchange_path),
+        control=RunFolder(folder.control_path).metrics("round"),
     )
     target = path / "report.html"
     write_text(target, render(data))

@@ -40,15 +40,17 @@ def _key(row: Row) -> str:
 
 def _article(pair: Pair) -> Html:
     known_row = pair.get("after") or pair.get("before") or next(iter(pair.values()))
-    where = name_level(_text(known_row.get("level")))
+    where = name_level(in_words(known_row.get("level")))
     owner = known_row.get("cohort")
     sides = [_side(when, pair.get(when)) for when in ("before", "after")]
-    short_one = all(len(_text(r.get(k))) <= _SHORT for r in pair.values() for k in ("prompt", "completion"))
+    short_one = all(
+        len(in_words(r.get(k))) <= _SHORT for r in pair.values() for k in ("prompt", "completion")
+    )
     return tag(
         "article",
         tag("h3", where, f" · trained by {owner}" if owner else None),
-        _labelled("problem", _text(known_row.get("prompt"))),
-        _labelled("expected", _text(known_row.get("answer"))),
+        cell("problem", in_words(known_row.get("prompt"))),
+        cell("expected", in_words(known_row.get("answer"))),
         *sides,
         class_="pair short" if short_one else "pair",
     )
@@ -57,10 +59,10 @@ def _article(pair: Pair) -> Html:
 def _side(when: str, row: Row | None) -> Html:
     if row is None:
         return tag("div", tag("span", when, class_="label"), tag("p", "not recorded", class_="quiet"))
-    return _labelled(when, _text(row.get("completion")), _mark(row))
+    return cell(when, in_words(row.get("completion")), reward_badge(row))
 
 
-def _mark(row: Row) -> Html:
+def reward_badge(row: Row) -> Html:
     """The reward in words, so that colour is not all there is."""
     if "reward" not in row:
         return Html()
@@ -71,10 +73,11 @@ def _mark(row: Row) -> Html:
     return tag("span", f"reward {short(reward)}", class_=f"badge {kind}")
 
 
-def _labelled(label: str, text: str, mark: Html | None = None) -> Html:
+def cell(label: str, text: str, mark: Html | None = None, kind: str = "") -> Html:
+    """A labelled text as it was written. `kind`: its class in the style sheet, the label by default."""
     head = tag("span", tag("span", label, class_="label"), " ", mark)
     body = tag("pre", _clip(text), dir="auto", tabindex="0" if len(text) > 600 else None)
-    return tag("div", head, body, class_=f"cell {label}")
+    return tag("div", head, body, class_=f"cell {kind or label}")
 
 
 def _clip(text: str) -> Html:
@@ -85,5 +88,6 @@ def _clip(text: str) -> Html:
     return join(text[:_LONGEST], more)
 
 
-def _text(value: object) -> str:
+def in_words(value: object) -> str:
+    """Empty for nothing."""
     return "" if value is None else str(value)

@@ -6,7 +6,7 @@ from hanse.runs.report.chart import Chart, Series, panels
 from hanse.runs.report.data import ReportData
 from hanse.runs.report.formats import duration, known, share, size, whole
 from hanse.runs.report.markup import Html, Section, section, tag
-from hanse.runs.report.reading import clients, grouped, mean, numbered, part, points, values
+from hanse.runs.report.reading import clients, grouped, mean, numbered, part, points, settings, values
 from hanse.runs.report.tables import table
 
 _PHASES = {"sample": "sampling", "score": "scoring", "train": "training"}
@@ -21,12 +21,12 @@ def _bytes(data: ReportData) -> Html:
     up, down = points(rounds, "comm/bytes_up"), points(rounds, "comm/bytes_down")
     if not any(y for _, y in up + down):
         return tag("p", "Nothing was exchanged.") if rounds else Html()
-    many = max(1, len(clients(data)))
+    many, one = _parties(data)
     texts = []
     for direction, found in (("up", up), ("down", down)):
         average = mean([y for _, y in found if y])
         if average:
-            texts.append(f"{size(average)} {direction} a round ({size(average / many)} a client)")
+            texts.append(f"{size(average)} {direction} a round ({size(average / many)} a {one})")
     total = part(data.summary, "bytes")
     texts.append(f"{size(known(total.get('up')))} up and {size(known(total.get('down')))} down in all")
     told = tag("p", "; ".join(texts) + ". Measured on the messages themselves, headers included.")
@@ -34,6 +34,14 @@ def _bytes(data: ReportData) -> Html:
     moving = any(_varies([y for _, y in line.points]) for line in lines)
     chart = Chart("Bytes exchanged", "by round", lines, small=True)
     return tag("div", told, panels([chart]) if moving else None)
+
+
+def _parties(data: ReportData) -> tuple[int, str]:
+    """How many send, and what one of them is called."""
+    if data.mode != "swarm":
+        return max(1, len(clients(data))), "client"
+    nodes = known(part(settings(data), "swarm").get("nodes"))
+    return max(1, round(nodes or 1)), "node"
 
 
 def _varies(numbers: list[float]) -> bool:

@@ -11,7 +11,10 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ReportData:
-    """A run, as plain data; any key of a row or of the summary may be missing."""
+    """A run, as plain data; any key of a row or of the summary may be missing.
+
+    `exchange`: samples of what nodes of a swarm sent; `control`: rounds of the same swarm without liars.
+    """
 
     name: str
     mode: str
@@ -22,3 +25,5 @@ class ReportData:
     completions: Sequence[Row]
     environment: Mapping[str, str]
     partition: Sequence[Row]
+    exchange: Sequence[Row] = ()
+    control: Sequence[Row] = ()

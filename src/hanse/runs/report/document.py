@@ -13,6 +13,7 @@ from hanse.runs.report.headline import header, result
 from hanse.runs.report.health import health
 from hanse.runs.report.markup import Html, Section, tag
 from hanse.runs.report.setup import environment, partition, recipe
+from hanse.runs.report.swarm import swarm
 from hanse.runs.report.training import training
 
 # Whatever a model wrote, nothing may run or be fetched: escaping is the first wall, this is the second.
@@ -23,6 +24,7 @@ def render(data: ReportData) -> str:
     """A run as one self-contained HTML page without scripts: a pure function of `data`."""
     sections = [
         result(data),
+        swarm(data),
         training(data),
         client_signals(data),
         health(data),
@@ -31,7 +33,7 @@ def render(data: ReportData) -> str:
         partition(data),
         recipe(data),
         environment(data),
-        glossary(),
+        glossary(data.mode),
     ]
     shown = [part for part in sections if part.body]
     title = f"{data.name} · Hanse report"

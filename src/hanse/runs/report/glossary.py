@@ -29,12 +29,27 @@ _WORDS = {
     "KL": "How far the policy has moved from the reference, in nats a token. Measured only if grpo.beta is "
     "above 0.",
     "Gradient norm": "Length of the gradient before it is clipped to grpo.max_grad_norm.",
+}
+_OF_CLIENTS = {
     "Weight": "How much a client's values count in the server's average of a round; all weights sum to 1.",
     "Update norm": "Length of the difference between what a client received and what it sent back.",
     "Bytes up, down": "From clients to server, and back: the length of the messages, headers included.",
 }
 
 
-def glossary() -> Section:
-    entries = [tag("div", tag("dt", word), tag("dd", meaning)) for word, meaning in _WORDS.items()]
+_OF_NODES = {
+    "Attack success": "The share of honest nodes' completions that show what the attackers plant, among "
+    "those that could. Attacks that plant nothing, such as DoS, are told by length and reward.",
+    "Honest rejects": "The share of what honest nodes sent that a defence rejected: what the defence costs.",
+    "Lies accepted": "The share of the liars' rewarded completions that no defence rejected.",
+    "Rejected": "Dropped: counts nowhere. Masked: counts with reward 0 in its group, no gradient. Zero: "
+    "reward 0 and a gradient that pushes it down.",
+    "Bytes up, down": "What all nodes sent together, and what they received of each other.",
+}
+
+
+def glossary(mode: str) -> Section:
+    """The words that a page of this mode uses."""
+    words = _WORDS | (_OF_NODES if mode == "swarm" else _OF_CLIENTS)
+    entries = [tag("div", tag("dt", word), tag("dd", meaning)) for word, meaning in words.items()]
     return section("glossary", "What the words mean", tag("dl", *entries, class_="glossary"))

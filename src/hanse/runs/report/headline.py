@@ -9,6 +9,7 @@ from hanse.runs.report.data import ReportData
 from hanse.runs.report.formats import MISSING, difference, duration, fixed, known, plural, signed, size
 from hanse.runs.report.markup import Html, Section, escape, section, tag
 from hanse.runs.report.reading import BY_LEVEL, clients, levels, name_level, numbered, part, points, settings
+from hanse.runs.report.swarm_words import who_exchanged
 from hanse.runs.report.tables import arrow, change, table, tiles
 
 _BAR = 120
@@ -39,12 +40,13 @@ def _stopped(data: ReportData) -> str:
 
 def _who(data: ReportData) -> str:
     many = len(clients(data))
-    if not many:
+    if not many and data.mode != "swarm":
         return f"Mode {data.mode}; no client has reported yet."
     told = {
         "federated": f"{plural(many, 'client')} trained one model together by GRPO",
         "central": "One learner trained on everybody's problems by GRPO",
         "local": f"{plural(many, 'client')} each trained a model of their own by GRPO",
+        "swarm": who_exchanged(settings(data)),
     }
     rounds = known(data.summary.get("rounds"))
     seconds = known(data.summary.get("seconds"))

@@ -55,7 +55,9 @@ def levels(data: ReportData) -> list[str]:
 
 
 def clients(data: ReportData) -> list[str]:
-    """Every client that appears anywhere."""
+    """Every client that appears anywhere; none in a swarm, whose nodes have a section of their own."""
+    if data.mode == "swarm":
+        return []
     names = [row.get("client") for row in (*data.partition, *data.steps)]
     names += [
         key.removeprefix(OF_CLIENT).rpartition("/")[0]

@@ -42,6 +42,12 @@ def accuracy_chart(data: ReportData) -> Chart:
 
 def reward_chart(data: ReportData) -> Chart:
     named = [(name, f"{OF_CLIENT}{name}/reward") for name in clients(data)]
+    if data.mode == "swarm":
+        return Chart(
+            "Mean reward",
+            "of honest nodes, by round",
+            [Series("mean", points(numbered(data.rounds), "reward"))],
+        )
     thin_lines = f"; thin lines: {plural(len(named), 'client')}" if len(named) > _MOST_COLOURED else ""
     return Chart("Mean reward", f"by client and round{thin_lines}", _with_mean(data, "reward", named))
 
