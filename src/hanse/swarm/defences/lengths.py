@@ -54,4 +54,5 @@ def rank_z(mine: Sequence[int], others: Sequence[int]) -> float:
     variance = n * m / 12 * (N + 1 - ties / (N * (N - 1)))
     if variance <= 0:
         return 0.0
-    return (u - n * m / 2 - math.copysign(0.5, u - n * m / 2)) / math.sqrt(variance)
+    above = u - n * m / 2
+    return math.copysign(max(0.0, abs(above) - 0.5), above) / math.sqrt(variance)
