@@ -77,9 +77,9 @@ def _print_partition(recipe: Recipe) -> None:
 
 def _print_needs(recipe: Recipe) -> None:
     from hanse.cli import estimate
-    from hanse.cli.sizes import sizes
+    from hanse.cli.sizes import sizes, tiny_vocabulary
 
-    known = sizes(recipe.policy)
+    known = sizes(recipe.policy, tiny_vocabulary(recipe.task))
     if known is None:
         _print_list("Policy", _why_unknown(recipe))
         return

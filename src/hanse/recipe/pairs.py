@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hanse.recipe.model import Recipe
     from hanse.recipe.tasks import RewardSpec
 
-BUILT_IN_REWARDS = ("exact", "math", "format", "length", "code", "reasoning_gym", "tagged")
+BUILT_IN_REWARDS = ("exact", "math", "format", "length", "code", "reasoning_gym", "tagged", "program")
 TINY_TASKS = ("arithmetic", "worked-sums")
 _NAME = re.compile(r"\w[\w .-]{0,99}")
 

@@ -3,6 +3,7 @@ import sys
 import pytest
 
 from hanse.errors import RecipeError
+from hanse.recipe.pairs import BUILT_IN_REWARDS
 from hanse.tasks.rewards.batch import Batch
 from hanse.tasks.rewards.resolve import BUILT_IN, RewardSource, resolve
 
@@ -31,7 +32,7 @@ def module(tmp_path, monkeypatch):
 
 
 def test_built_ins():
-    assert set(BUILT_IN) == {"exact", "math", "format", "length", "code", "reasoning_gym"}
+    assert set(BUILT_IN) == set(BUILT_IN_REWARDS)
     reward = resolve(source(name="exact"))
     assert reward.call(ONE) == [1.0] and not reward.needs_ids
     assert resolve(source(name="length", arguments={"max_tokens": 3, "buffer": 1})).needs_ids

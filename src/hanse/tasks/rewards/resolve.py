@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hanse.errors import RecipeError
-from hanse.tasks.rewards import adapters, code, exact, format, length, math, reasoning_gym, tagged
+from hanse.tasks.rewards import adapters, code, exact, format, length, math, program, reasoning_gym, tagged
 from hanse.tasks.rewards.batch import Batch, RewardFunction, describe
 
 BUILT_IN: Mapping[str, Callable[..., RewardFunction]] = {
@@ -24,6 +24,7 @@ BUILT_IN: Mapping[str, Callable[..., RewardFunction]] = {
     "code": code.build,
     "reasoning_gym": reasoning_gym.build,
     "tagged": tagged.build,
+    "program": program.build,
 }
 _STYLES = {"trl": adapters.trl, "verl": adapters.verl, "verifiers": adapters.verifiers}
 

@@ -24,7 +24,7 @@ from hanse.tasks.scoring.scores import Scores, combine, unique_names
 
 _INLINE = ("exact", "length", "format", "tagged")
 """Our own functions in linear time; `format` only without a pattern of the user's."""
-_ROWS_PER_CALL = {"code": 1, "math": 8, "format": 8, "reasoning_gym": 8}
+_ROWS_PER_CALL = {"code": 1, "program": 64, "math": 8, "format": 8, "reasoning_gym": 8}
 _USER_CUT = Cut(rows=32, whole_groups=True)
 
 
@@ -186,11 +186,13 @@ def _cut(source: RewardSource) -> Cut:
 
 
 def check_code(source: RewardSource, trusted: bool, spec: ScoringSpec) -> None:
-    if source.name != "code":
+    if source.name not in ("code", "program"):
         return
     if trusted:
         problem = "code that the model wrote never runs in this process."
-        raise RecipeError(f"{source.field}.trusted", problem, 'Leave it out for the reward "code".')
+        raise RecipeError(f"{source.field}.trusted", problem, f'Leave it out for the reward "{source.name}".')
+    if source.name == "program":
+        return
     timeout_s = source.arguments.get("timeout_s", code.DEFAULT_TIMEOUT_S)
     if not isinstance(timeout_s, int | float) or not 0 < timeout_s < spec.deadline_s:
         problem = (
