@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -14,7 +14,8 @@ from hanse.policy.rollout import Group
 from hanse.randomness import derive_seed
 from hanse.recipe.adversary import CompletionAttackSpec
 from hanse.swarm.assignment import Assignment
-from hanse.swarm.delivery import Bundle
+from hanse.swarm.collect import open_bundles
+from hanse.swarm.delivery import Bundle, Delivery
 from hanse.swarm.node import Node
 from hanse.swarm.replica import Replica
 from hanse.tasks.problem import Problem
@@ -28,7 +29,24 @@ class LyingNode(Node):
     def __init__(self, id: int, replica: Replica, spec: CompletionAttackSpec, members: Sequence[int]) -> None:
         super().__init__(id, replica)
         self.spec, self.members, self._attack = spec, tuple(members), COMPLETION_ATTACKS[spec.type]
-        self.memory: dict[str, Any] = {}
+        self._said: dict[int, bytes] = {}
+
+    def hear(self, said: Mapping[int, bytes]) -> None:
+        self._said = dict(said)
+
+    @property
+    def memory(self) -> dict[str, str]:
+        """What it keeps from round to round, for a checkpoint."""
+        return {str(node): b64encode(data).decode() for node, data in self._said.items()}
+
+    @memory.setter
+    def memory(self, kept: Mapping[str, str]) -> None:
+        self._said = {int(node): b64decode(data) for node, data in kept.items()}
+
+    @property
+    def _heard(self) -> list[Delivery]:
+        bundles, _ = open_bundles(self._said, None, self.replica.limits)
+        return [delivery for bundle in bundles.values() for delivery in bundle.deliveries]
 
     def assignment(self, beacon: str) -> Assignment:
         replica, choose = self.replica, self._attack.choose
@@ -53,6 +71,10 @@ class LyingNode(Node):
             sample=self._sample,
             score=self._score,
             max_new_tokens=replica.spec.max_new_tokens,
+            group_size=replica.spec.group_size,
+            temperature=replica.spec.temperature,
+            top_k=replica.spec.top_k,
+            heard=self._heard,
         )
         said = self._attack.craft(self.spec, turn)
         return said if isinstance(said, bytes) else Bundle(round, self.id, tuple(said)).to_bytes()

@@ -45,10 +45,7 @@ def ensure_start(recipe: Recipe, task: Task, folder: RunFolder, expected: str | 
     path = folder.start_path
     if _sound(path, expected):
         return path
-    cached = cache_folder() / f"tiny-{_key(recipe, spec, task)}.safetensors"
-    if not _sound(cached, expected):
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        _warm(recipe, spec, task, cached)
+    cached = warmed_start(recipe, spec, task, expected)
     with new_file(path) as temporary:
         shutil.copyfile(cached, temporary)
     if not _sound(path, expected):
@@ -57,6 +54,15 @@ def ensure_start(recipe: Recipe, task: Task, folder: RunFolder, expected: str | 
             "version of torch does. Restore that file from a copy, or start a new run."
         )
     return path
+
+
+def warmed_start(recipe: Recipe, spec: TinyPolicy, task: Task, expected: str | None = None) -> Path:
+    """The file in the cache with the warmed-up base of a tiny policy, made where it is missing."""
+    cached = cache_folder() / f"tiny-{_key(recipe, spec, task)}.safetensors"
+    if not _sound(cached, expected):
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        _warm(recipe, spec, task, cached)
+    return cached
 
 
 def _sound(path: Path, expected: str | None) -> bool:

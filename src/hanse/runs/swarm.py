@@ -22,7 +22,7 @@ from hanse.runs.training import RoundResult, Row
 from hanse.runtime.host import evaluation_sampling, sampling_of
 from hanse.runtime.replicas import load_replica, save_replica
 from hanse.storage import write_json
-from hanse.swarm.defences.chain import Chain
+from hanse.swarm.defences.chain import build_chain
 from hanse.swarm.exchange import LocalExchange
 from hanse.swarm.node import Node, run_round
 from hanse.swarm.replica import Outcome, Replica
@@ -70,7 +70,11 @@ class SwarmTraining:
             sampling_of(recipe.grpo, policy.vocabulary),
             self.scorer,
             problems,
-            Chain(recipe.swarm, recipe.grpo, worked=recipe.task.type == "worked-sums"),
+            build_chain(
+                recipe.swarm,
+                worked_sums=recipe.task.type == "worked-sums" and recipe.task.form == "rationale",
+                exact=policy.computes_in_float32,
+            ),
             recipe.seed,
             alone,
         )
@@ -79,7 +83,7 @@ class SwarmTraining:
         if spec == self.recipe.policy:
             return build_policy(spec, self.recipe.start_seed, self._start, self.task.vocabulary)
         own = self.recipe.model_copy(update={"policy": spec})
-        start = warmed_start(own, self.task) if isinstance(spec, TinyPolicy) else None
+        start = warmed_start(own, spec, self.task) if isinstance(spec, TinyPolicy) else None
         return build_policy(spec, own.start_seed, start, self.task.vocabulary)
 
     def _node(self, index: int) -> Node:

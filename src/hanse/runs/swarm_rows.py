@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hanse.adversary.completions import COMPLETION_ATTACKS
+from hanse.adversary.completions import success_of
 from hanse.adversary.completions.success import success_rate
 from hanse.recipe.adversary import CompletionAttackSpec
 from hanse.runs.training import Row
@@ -66,7 +66,7 @@ def _of_view(
     if bool(lies_N.any()):
         row["swarm/attack_accepted"] = _mean((~rejected_N[lies_N & (rewards_N > 0)]).double())
         row["swarm/attack_reward"] = _mean(rewards_N[lies_N])
-    succeeded = COMPLETION_ATTACKS[attack.type].succeeded
+    succeeded = success_of(attack)
     if succeeded is not None:
         mine = [i for i, lies in zip(sent, lies_N.tolist(), strict=True) if not lies]
         problems = [outcome.problems_N[i] for i in mine]
@@ -74,6 +74,8 @@ def _of_view(
         row |= {"swarm/attack_success": rate, "swarm/attack_counted": counted}
     row |= {f"swarm/rejected/{name}": n for name, n in outcome.inspection.counts.items()}
     row |= {f"swarm/seconds/{name}": s for name, s in outcome.inspection.seconds.items()}
+    row |= {f"swarm/figures/{name}": value for name, value in outcome.inspection.figures.items()}
+    row["swarm/seconds/forward"] = outcome.forward_seconds
     row |= _by_node(node_N, rewards_N, lengths_N, rejected_N, names)
     return {key: value for key, value in row.items() if value is not None}
 
@@ -139,7 +141,7 @@ def _sample(
 ) -> Row:
     problem: Problem = outcome.problems_N[i]
     node, reward = _node(outcome, i), float(outcome.rewards_N[i])
-    succeeded = COMPLETION_ATTACKS[attack.type].succeeded
+    succeeded = success_of(attack)
     return {
         "round": number,
         "node": names[node],

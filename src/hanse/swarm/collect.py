@@ -27,14 +27,14 @@ class Written:
 
 
 def open_bundles(
-    said: Mapping[int, bytes], round: int, limits: Limits
+    said: Mapping[int, bytes], round: int | None, limits: Limits
 ) -> tuple[dict[int, Bundle], dict[int, str]]:
-    """The bundles that are in order, and why the others are not."""
+    """The bundles that are in order, and why the others are not. `round` None: of any."""
     bundles, refused = {}, {}
     for node, data in sorted(said.items()):
         try:
             bundle = Bundle.from_bytes(data, limits)
-            if (bundle.round, bundle.node) != (round, node):
+            if bundle.node != node or round not in (None, bundle.round):
                 raise WireError(f"of node {bundle.node} and round {bundle.round}")
         except WireError as error:
             refused[node] = str(error)

@@ -29,6 +29,9 @@ class Node:
             return self.replica.assignment(beacon)
         return self.replica.assignment(beacon, {self.id: self.replica.choose(beacon, self.id)})
 
+    def hear(self, said: Mapping[int, bytes]) -> None:
+        """What all nodes have sent in the round that just ended."""
+
     def deliver(self, round: int, beacon: str) -> bytes:
         """Second: its completions."""
         made = self.replica.deliveries(self.assignment(beacon), self.id)
@@ -80,4 +83,5 @@ def _learn(
         if key not in done:
             done.add(key)
             outcomes[node.id] = node.replica.learn(round, beacons[key], said)
+        node.hear(said)
     return outcomes

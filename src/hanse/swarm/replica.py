@@ -6,6 +6,7 @@ for all of them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -47,6 +48,7 @@ class Outcome:
     lengths_N: Tensor
     inspection: Inspection
     refused: Mapping[int, str]
+    forward_seconds: float
     metrics: dict[str, float]
     errors: Mapping[str, int]
 
@@ -174,7 +176,9 @@ class Replica:
         texts = self.policy.decode(ids)
         scores = self.scorer.score(problems, texts, ids)
         rewards = torch.from_numpy(scores.totals_N).double()
+        begun = time.perf_counter()
         readings = self._readings(grid, assignment)
+        forward = time.perf_counter() - begun
         inspection = self._inspect(number, assignment, written, texts, rewards, grid, readings)
         groups = self._groups(grid, names, rewards, inspection.standing_N, readings, written)
         metrics = self.learner.step(groups) if groups else {}
@@ -190,6 +194,7 @@ class Replica:
             grid.rows(grid.lengths_PS),
             inspection,
             refused | strange,
+            forward,
             metrics,
             scores.errors,
         )
@@ -228,6 +233,8 @@ class Replica:
             slots,
             self.sampling,
             self.chain.top_k,
+            lengths_PG=grid.lengths_PS,
+            edge=self.chain.edge,
         )
 
     def _inspect(
