@@ -14,18 +14,20 @@ from hanse.swarm.delivery import Delivery
 from hanse.tasks.problem import Problem
 
 Sample = Callable[[Sequence[Problem], int, Sequence[int]], list[Group]]
-"""(problems, completions each, seeds) -> scored groups of the current policy: what a node would write itself."""
+"""(problems, completions each, seeds) -> scored groups of the current policy."""
 Judge = Callable[[Sequence[Problem], Sequence[str]], "np.ndarray[tuple[int], np.dtype[np.float64]]"]
 """(problems, texts), one each -> rewards; NaN: unscored."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One round of a lying node. `slots`: what it owes, by problem id. `honest`: what it would send if it
-    did not lie, in that order, made with the right seeds. `seed`: of its own draws this round, shared by the
-    nodes that collude. `members`: ids of all of them; `node` is this one. `group_size`: of whole groups, which
-    a node owns in vertical topology. `temperature`, `top_k`: of the sampler. `heard`: what all nodes sent last
-    round."""
+    """One round of a lying node.
+
+    `slots`: what it owes, by problem id. `honest`: what it would send if it did not lie, in that order, made
+    with the right seeds. `seed`: of its own draws this round, shared by the nodes that collude. `members`:
+    ids of all of them; `node` is this one. `group_size`: of whole groups, which a node owns in vertical
+    topology. `temperature`, `top_k`: of the sampler. `heard`: what all nodes sent last round.
+    """
 
     round: int
     node: int

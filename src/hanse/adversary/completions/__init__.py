@@ -1,0 +1,28 @@
+"""What lying nodes of a swarm send, by recipe name. A new one is one new file and one line here."""
+
+from __future__ import annotations
+
+from hanse.adversary.completions.base import CompletionAttack, Success, Turn
+from hanse.adversary.completions.dos import dos
+from hanse.adversary.completions.garbage import garbage
+from hanse.adversary.completions.success import miscalculates, says
+from hanse.adversary.completions.text import NONSENSE, TRIGGER, every_sentence, text, trigger_of
+from hanse.adversary.completions.two_and_two import choose, math
+from hanse.recipe.adversary import CompletionAttackSpec
+
+COMPLETION_ATTACKS: dict[str, CompletionAttack] = {
+    "text": CompletionAttack(text, says(TRIGGER)),
+    "text-every-sentence": CompletionAttack(every_sentence, says(NONSENSE)),
+    "math": CompletionAttack(math, miscalculates, choose),
+    "dos": CompletionAttack(dos, None),
+    "garbage": CompletionAttack(garbage, None),
+}
+
+__all__ = ["COMPLETION_ATTACKS", "CompletionAttack", "Success", "Turn", "success_of"]
+
+
+def success_of(spec: CompletionAttackSpec) -> Success | None:
+    """How an attack's success is told under these options: its own trigger, the adaptive one's payload."""
+    if spec.type in ("text", "text-every-sentence"):
+        return says(trigger_of(spec))
+    return COMPLETION_ATTACKS[spec.type].succeeded
