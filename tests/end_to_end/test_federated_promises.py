@@ -24,6 +24,14 @@ RESUMED = {
         "federation.budget.grant=lagged",
         "federation.budget.bits=4",
     ),
+    "rollouts": ("federation.rollouts=informative", "grpo.group_size=2", "grpo.prompts_per_step=12"),
+    "screened": (
+        "federation.rollouts=informative",
+        "grpo.screening=joined",
+        "grpo.screen_size=2",
+        "grpo.deepen=2",
+    ),
+    "variance": ("grpo.allocation=variance",),
 }
 CHANGED = {"rounds": 3, "evaluation": {"every": 3, "problems_per_level": 2, "samples": 1}}
 
@@ -44,6 +52,10 @@ def whole(tmp_path_factory):
 
 def tensors_of(run, part):
     return load_file(run.folder / LAST / f"{part}.safetensors")
+
+
+def of_steps(run, name):
+    return [row[name] for row in run.metrics("step")]
 
 
 def assert_same(run, other):
@@ -79,6 +91,11 @@ def test_what_the_switches_kept_is_there(whole):
     assert {"optimizer/velocity", "local/second_means", "local/global_step"} <= set(served)
     assert whole("refused").summary["counters"]["refused_uploads"] == 3
     assert float(tensors_of(whole("refused"), "client-0001")["unsent"].abs().max()) > 0
+    rollouts = of_steps(whole("rollouts"), "rollouts")
+    assert len(set(rollouts)) > 1
+    assert sum(rollouts) == 3 * 2 * 2 * 24
+    assert set(of_steps(whole("variance"), "rollouts")) == {16}
+    assert bool(tensors_of(whole("variance"), "client-0000")["success"].max() >= 0)
     rows = whole("participation").metrics()[1:]
     assert all(sum(key.endswith("/update_norm") for key in row) == 1 for row in rows)
 
@@ -87,6 +104,7 @@ ALONE = {
     "aggregators": ("federation.aggregation=masked",),
     "norms": ("federation.aggregation=norm-equalised",),
     "signs": ("federation.aggregation=sign-consensus",),
+    "rollouts": ("federation.rollouts=informative",),
     "signals": ("federation.weighting=reward-std", "federation.local=fednova"),
     "patches": ("federation.codec=small", "federation.budget.fraction=1.0"),
 }

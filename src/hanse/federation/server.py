@@ -80,10 +80,10 @@ class Server:
         prompts: int = 1,
     ) -> None:
         self.spec, self.layout, self.clients, self.state = spec, layout, sorted(clients), state
-        self.seed, self.group_size, self.most_updates = seed, group_size, most_updates
+        self.seed, self.group_size, self.most_updates, self.prompts = seed, group_size, most_updates, prompts
         self.codec = codec_in_force(spec, layout.dtype)
         self._method, self._rule = LOCAL_METHODS[spec.local], lora_rule(spec.aggregation)
-        self._pairs, self._scaling, self._prompts = pairs_of(layout), scaling, prompts
+        self._pairs, self._scaling = pairs_of(layout), scaling
         if self._rule.lifts and state.offset is None:
             state.offset = Offset.zeros(self._pairs)
         self._sizes = [part.stop - part.start for part in layout.slices()]
@@ -114,7 +114,7 @@ class Server:
             resting_entries(self.layout, self._rule.shares(self.state.round)),
             self.most_updates,
         )
-        prompts = allotted(self.spec.rollouts, clients, self.state.informative, self._prompts)
+        prompts = allotted(self.spec.rollouts, clients, self.state.informative, self.prompts)
         self._open = _Open(digest, base, clients, screen, self._lagged_grants(clients), prompts)
         lossless = self.codec != "dense"
         held = {k: self.state.downlink.known_to(k) if lossless else None for k in clients}

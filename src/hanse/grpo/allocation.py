@@ -23,13 +23,13 @@ FLOOR = 0.1
 
 
 def unseen(count: int) -> Tensor:
-    """Averages of problems that were never tried. Shape (N,), float64."""
-    return torch.full((count,), torch.nan, dtype=torch.float64)
+    """Averages of problems that were never tried: -1. Shape (N,), float64."""
+    return torch.full((count,), -1.0, dtype=torch.float64)
 
 
 def predicted(success_N: Tensor) -> Tensor:
     """Chances of success: those never tried count like the mean of the others, and one half at first."""
-    tried = ~success_N.isnan()
+    tried = success_N >= 0
     prior = success_N[tried].mean() if bool(tried.any()) else torch.tensor(0.5, dtype=torch.float64)
     return torch.where(tried, success_N, prior)
 
@@ -49,6 +49,6 @@ def absorbed(success_N: Tensor, places: Sequence[int], groups: Sequence[Group]) 
         assert group.rewards_G is not None
         mean = group.rewards_G.clamp(0, 1).nanmean()
         if not bool(mean.isnan()):
-            before = prior[place] if bool(after[place].isnan()) else after[place]
+            before = after[place] if float(after[place]) >= 0 else prior[place]
             after[place] = PAST * before + (1 - PAST) * mean
     return after
