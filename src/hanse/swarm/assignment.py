@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +14,7 @@ from hanse.randomness import derive_seed
 def beacon(before: str, digests: Mapping[int, str]) -> str:
     """The round's beacon: it depends on the last one and on the policies that nodes have committed to, and
     is fixed only then."""
-    listed = [f"{node}={digest}" for node, digest in sorted(digests.items())]
-    return hashlib.sha256("\x1f".join([before, *listed]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([before, sorted(digests.items())]).encode()).hexdigest()
 
 
 def stream_seed(beacon: str, problem: str) -> int:

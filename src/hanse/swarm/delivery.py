@@ -18,6 +18,7 @@ from hanse.federation.wire.frame import field as read
 
 Finish = Literal["stop", "length"]
 _FINISHES = ("stop", "length")
+_KINDS = ("tokens", "text")
 MAX_ID = 512
 _ROOM = 1 << 12
 """Bytes that a delivery may have beside its tokens or text."""
@@ -119,7 +120,7 @@ def _delivery(header: object, node: int, frame: Frame, used: int, limits: Limits
     if not isinstance(header, list) or [type(x) for x in header] != list(types):
         raise WireError("a delivery's header has the wrong form")
     problem, slot, seed, policy, finish, kind, claims = header
-    if len(problem) > MAX_ID or len(policy) > MAX_ID or finish not in _FINISHES:
+    if len(problem) > MAX_ID or len(policy) > MAX_ID or finish not in _FINISHES or kind not in _KINDS:
         raise WireError("a delivery's header has values out of range")
     wanted = 2 if kind == "tokens" and claims else 1
     buffers = frame.buffers[used : used + wanted]

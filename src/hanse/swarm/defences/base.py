@@ -59,7 +59,8 @@ class View:
     def group_N(self) -> Tensor:
         """The index of each delivery's problem among those of the view."""
         index: dict[str, int] = {}
-        return torch.tensor([index.setdefault(d.problem, len(index)) for d in self.deliveries_N])
+        rows = [index.setdefault(d.problem, len(index)) for d in self.deliveries_N]
+        return torch.tensor(rows, dtype=torch.int64)
 
     @cached_property
     def mask_NT(self) -> Tensor:
