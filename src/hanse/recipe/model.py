@@ -89,11 +89,16 @@ class PartitionSpec(Section):
 
 
 class EvaluationSpec(Section):
-    """Accuracy on problems that no client trains on."""
+    """Accuracy on problems that no client trains on.
+
+    `sampler`: "plain" draws from all of the policy's distribution; "training" as `[grpo]` does. Under a small
+    top-k or top-p training never sees what lies outside, whose mass may then grow: the two can differ much.
+    """
 
     every: int = Field(default=1, ge=1)
     problems_per_level: int = Field(default=64, ge=1)
     samples: int = Field(default=2, ge=1)
+    sampler: Literal["plain", "training"] = "plain"
     level_column: str = "level"
     final_problems_per_level: int = Field(default=256, ge=1)
     final_samples: int = Field(default=4, ge=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -95,11 +96,13 @@ class SwarmTraining:
         self.scorer.start()
 
     def round(self, number: int) -> RoundResult:
+        begun = time.perf_counter()
         outcomes, sent = run_round(self.nodes, self.exchange, number)
         views = self._honest_views(outcomes)
         attack = self.recipe.adversary.completions
         steps, row = round_rows(number, views, self.liars, self.names, attack)
         row |= {"comm/bytes_up": sent, "comm/bytes_down": sent * (len(self.nodes) - 1)}
+        row["time/round"] = time.perf_counter() - begun
         self.history.add(row)
         refused = {f"{self.names[node]}: {why}": None for _, o in views for node, why in o.refused.items()}
         first = views[0][1]
@@ -136,7 +139,9 @@ class SwarmTraining:
 
     def evaluate(self, model: Model, jobs: Sequence[EvaluationJob]) -> list[LevelResult]:
         policy = self.policy(model)
-        sampling = evaluation_sampling(sampling_of(self.recipe.grpo, policy.vocabulary))
+        sampling = evaluation_sampling(
+            self.recipe.evaluation, sampling_of(self.recipe.grpo, policy.vocabulary)
+        )
         return [
             evaluate_level(
                 policy, sampling, self.scorer, self.levels(job.split)[job.level], job, self.recipe.seed

@@ -21,7 +21,7 @@ from hanse.grpo.optimiser import Moments
 from hanse.policy.build import build_policy
 from hanse.policy.policy import Policy
 from hanse.policy.sampler import Sampler, Sampling
-from hanse.recipe.model import GrpoSpec, Recipe
+from hanse.recipe.model import EvaluationSpec, GrpoSpec, Recipe
 from hanse.runtime.state import load_client, save_client
 from hanse.tasks.build import build_task
 from hanse.tasks.partition import ClientData, build_partition
@@ -53,8 +53,10 @@ def sampling_of(spec: GrpoSpec, vocabulary: int) -> Sampling:
     return Sampling(spec.max_new_tokens, spec.temperature, spec.top_k, spec.top_p, rows=rows)
 
 
-def evaluation_sampling(sampling: Sampling) -> Sampling:
-    """Plain samples of the policy, whatever training draws from."""
+def evaluation_sampling(spec: EvaluationSpec, sampling: Sampling) -> Sampling:
+    """Plain samples of the policy, or as training draws them."""
+    if spec.sampler == "training":
+        return sampling
     return replace(sampling, temperature=1.0, top_k=0, top_p=1.0)
 
 
@@ -123,7 +125,7 @@ class Host:
     def evaluate_held(self, job: EvaluationJob) -> LevelResult:
         """One evaluation job with the values held. Whoever trains next loads values of its own."""
         pool = self.levels(job.split)[job.level]
-        sampling = evaluation_sampling(self.sampling)
+        sampling = evaluation_sampling(self.recipe.evaluation, self.sampling)
         return evaluate_level(self.policy, sampling, self.scorer, pool, job, self.recipe.seed)
 
     def evaluate(self, values: Tensor, job: EvaluationJob) -> LevelResult:
