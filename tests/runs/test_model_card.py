@@ -70,3 +70,22 @@ def test_a_merged_export_has_a_card_of_its_own(tmp_path):
     text = (runs.export(run.folder, tmp_path / "merged", merge=True) / "README.md").read_text()
     assert "library_name: transformers" in text and "peft" not in text
     assert "merged into the base" in text and "Who owned the problems" in text
+
+
+def swarm_card(*overrides: str) -> str:
+    summary = {"rounds": 3, "swarm": {"attack_success": 0.625, "honest_rejects": 0.0}}
+    document = {"mode": "swarm", "grpo": {"local_steps": 1}, "swarm": {"nodes": 4}}
+    return flat(model_card(load_recipe(document, overrides), summary, []))
+
+
+def test_a_swarm_is_told_with_its_defences_and_what_travelled():
+    text = swarm_card()
+    assert "horizontal swarm of 4 nodes with the default chain of defences" in text
+    assert "Answers, tests and rewards did not travel" in text and "2511.09780" in text
+    assert "Attacked on purpose" not in text and "FedAvg" not in text
+
+
+def test_a_model_that_was_attacked_says_so():
+    text = swarm_card("adversary.nodes=[3]", 'adversary.completions.type="dos"')
+    assert "node-3 of 4 nodes lied by DoS. At the end 62.5% of honest completions showed it." in text
+    assert "Defences rejected 0% of what honest nodes sent. Do not use it for anything else." in text

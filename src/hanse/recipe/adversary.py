@@ -48,10 +48,12 @@ class CompletionAttackSpec(Section):
 
 class AdversarySpec(Section):
     """`clients`: indices of clients (federated) that lie, from 0; `nodes`: of nodes (swarm). None: nobody
-    does. `attack`, `factor`: of clients; `completions`: of nodes."""
+    does. `attack`, `factor`: of clients; `completions`: of nodes. `control`: train beside it, from the same
+    seed, a swarm in which nobody lies."""
 
     clients: list[Annotated[int, Field(ge=0)]] = Field(default=[])
     attack: Literal["inflate-signal"] = "inflate-signal"
     factor: float = Field(default=10.0, ge=1)
     nodes: list[Annotated[int, Field(ge=0)]] = Field(default=[])
     completions: CompletionAttackSpec = CompletionAttackSpec()
+    control: bool = False

@@ -12,11 +12,40 @@ if TYPE_CHECKING:
 
 
 def check_swarm(recipe: Recipe) -> None:
-    """All of them, in swarm mode only."""
+    """All of them; those of the liars also where there is no swarm."""
+    _liars(recipe)
+    _control(recipe)
     if recipe.mode != "swarm":
         return
     for check in (_one_step, _shares, _prompts, _learner, _defences, _places):
         check(recipe)
+
+
+def _liars(recipe: Recipe) -> None:
+    """Lying nodes are nodes of a swarm in which somebody is honest."""
+    liars, nodes = set(recipe.adversary.nodes), recipe.swarm.nodes
+    if not liars:
+        return
+    if recipe.mode != "swarm":
+        problem = f'there are no nodes in mode "{recipe.mode}".'
+        raise RecipeError("adversary.nodes", problem, 'Leave it out, or use mode = "swarm".')
+    if max(liars) >= nodes:
+        problem = f"there is no node {max(liars)}: the swarm has {nodes}, counted from 0."
+        raise RecipeError("adversary.nodes", problem, f"Use indices from 0 to {nodes - 1}.")
+    if len(liars) == nodes:
+        problem = "all nodes lie, so there is nobody to attack."
+        raise RecipeError("adversary.nodes", problem, "Leave one out, or raise swarm.nodes.")
+
+
+def _control(recipe: Recipe) -> None:
+    """A control differs from its run."""
+    if not recipe.adversary.control or recipe.adversary.nodes:
+        return
+    problem = "nobody lies here, so a control would be the same run once more."
+    if recipe.mode != "swarm":
+        problem = f'only a swarm with liars has a control; the mode is "{recipe.mode}".'
+    remedy = 'Leave it out, or name liars in adversary.nodes (with mode = "swarm").'
+    raise RecipeError("adversary.control", problem, remedy)
 
 
 def _one_step(recipe: Recipe) -> None:

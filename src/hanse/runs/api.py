@@ -13,6 +13,7 @@ from typing import Any
 
 from hanse.errors import RunError
 from hanse.recipe.model import HfPolicy, Recipe
+from hanse.runs.control import ControlProgress, prepare_control
 from hanse.runs.folder import RunFolder, read_json
 from hanse.runs.progress import Progress, SilentProgress
 
@@ -81,9 +82,22 @@ def _continue(folder: RunFolder, recipe: Recipe, progress: Progress | None) -> R
     shown = progress or SilentProgress()
     with _terminated_as_interrupted():
         try:
+            _train_control(folder, recipe, shown)
             return Run(folder.path, Session(folder, recipe, shown).run())
         finally:
             shown.stop()
+
+
+def _train_control(folder: RunFolder, recipe: Recipe, progress: Progress) -> None:
+    """The same swarm without liars, where the recipe asks for one: first, in a run folder of its own."""
+    if not recipe.adversary.control:
+        return
+    control = prepare_control(folder, recipe)
+    try:
+        resume(control.path, ControlProgress(progress))
+    except Exception:
+        control.remove_unbegun()
+        raise
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hanse.errors import RunError
 from hanse.policy.export import save_policy
 from hanse.policy.policy import Policy
+from hanse.runs.control import add_control
 from hanse.runs.model_card import model_card
 from hanse.runs.models import Model
 from hanse.runs.reporting import write_report
@@ -41,6 +42,7 @@ def finish(
         _export(session, policy, f"policy{where}", summary)
         hashes[model.name] = policy.sha256()
     summary["policy_sha256"] = hashes.get(None) or hashes
+    add_control(folder, summary)
     write_json(folder.summary_path, summary)
     session.progress.note("Writing the report …")
     write_report(folder.path)

@@ -9,9 +9,10 @@ from typing import Any
 
 from hanse.recipe.adapters import takes_base_along
 from hanse.recipe.model import HfPolicy, Recipe
-from hanse.runs.report.formats import plural, printable, size, whole
+from hanse.runs.report.formats import known, plural, printable, share, size, whole
 from hanse.runs.report.outcome import outcome
 from hanse.runs.report.reading import name_level, part
+from hanse.runs.report.swarm_words import attack_name, defences_in_words, liars
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _MOST_COLUMNS = 12
@@ -38,8 +39,9 @@ def model_card(
         _results(recipe, summary),
         _training(recipe, summary, lora),
         _owners(partition),
-        _PRIVACY if recipe.mode == "federated" else "",
-        _CITATION,
+        _liars(recipe, summary),
+        _PRIVACY.get(recipe.mode, ""),
+        _SWARM if recipe.mode == "swarm" else _FEDAVG,
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -47,18 +49,27 @@ def model_card(
 _WHO = {
     "federated": "Trained together by clients that exchanged parameters, not problems,",
     "central": "Trained on everybody's pooled problems",
+    "swarm": "Trained by nodes of a swarm that exchanged completions",
     "local": "One of several models that clients trained alone, each on its own problems,",
 }
 
-_PRIVACY = """## Privacy
+_PRIVACY = {
+    "federated": """## Privacy
 
 Clients kept their prompts and completions and exchanged parameters, mean rewards, the mean standard
 deviation of rewards within groups, and counts. Parameters can reveal something of what they were trained on:
-federated training alone is not privacy."""
+federated training alone is not privacy.""",
+    "swarm": """## Privacy
 
-_CITATION = """## Citation
+Nodes sent one another the ids of problems and their completions, so every node has read all of them. Answers,
+tests and rewards did not travel: each node scored what it received by itself.""",
+}
 
-GRPO: Shao et al., DeepSeekMath, arXiv 2402.03300. FedAvg: McMahan et al., arXiv 1602.05629."""
+_GRPO = "## Citation\n\nGRPO: Shao et al., DeepSeekMath, arXiv 2402.03300."
+_FEDAVG = f"{_GRPO} FedAvg: McMahan et al., arXiv 1602.05629."
+_SWARM = (
+    f"{_GRPO} Exchanged completions and attacks on them: Blagoev et al., Hail to the Thief, arXiv 2511.09780."
+)
 
 
 def _front_matter(recipe: Recipe, lora: bool) -> str:
@@ -115,6 +126,8 @@ writes a model without an adapter, which loads with transformers alone."""
 def _results(recipe: Recipe, summary: Mapping[str, Any]) -> str:
     own = recipe.mode == "local" or recipe.federation_in_force.personal
     whose = " It is the mean over the clients' models." if own else ""
+    if recipe.mode == "swarm" and not recipe.swarm.one_policy:
+        whose = " It is the mean over the honest nodes' models."
     problems = recipe.evaluation.final_problems_per_level
     return f"""## Held-out accuracy of the last round
 
@@ -157,6 +170,8 @@ def _rewards(recipe: Recipe) -> str:
 
 
 def _exchange(recipe: Recipe, summary: Mapping[str, Any]) -> list[str]:
+    if recipe.mode == "swarm":
+        return [_swarm(recipe)]
     if recipe.mode != "federated":
         return []
     total = part(summary, "bytes")
@@ -164,6 +179,32 @@ def _exchange(recipe: Recipe, summary: Mapping[str, Any]) -> list[str]:
     return [
         f"aggregation `{recipe.federation.aggregation}`, weighting `{recipe.federation.weighting}`{moved}"
     ]
+
+
+def _swarm(recipe: Recipe) -> str:
+    swarm = recipe.swarm
+    chain = defences_in_words(recipe.model_dump(mode="json"))
+    return (
+        f"{swarm.topology} swarm of {plural(swarm.nodes, 'node')} with {_inline(chain)}; foreign completions "
+        f"weighted `{swarm.foreign_weight}`"
+    )
+
+
+def _liars(recipe: Recipe, summary: Mapping[str, Any]) -> str:
+    """Who takes the model shall know what it may have learnt."""
+    names = liars(recipe.model_dump(mode="json"))
+    if recipe.mode != "swarm" or not names:
+        return ""
+    told, attack = part(summary, "swarm"), attack_name(recipe.adversary.completions.type)
+    reached = known(told.get("attack_success"))
+    showed = "" if reached is None else f" At the end {share(reached)} of honest completions showed it."
+    rejected = known(told.get("honest_rejects"))
+    cost = "" if rejected is None else f" Defences rejected {share(rejected)} of what honest nodes sent."
+    who = f"{', '.join(names)} of {plural(recipe.swarm.nodes, 'node')} lied by {attack}."
+    return f"""## Attacked on purpose
+
+This model comes from a study of attacks: {who}{showed}{cost}
+Do not use it for anything else."""
 
 
 def _owners(partition: Sequence[Mapping[str, Any]]) -> str:

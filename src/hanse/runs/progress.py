@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from hanse.runs.columns import by_level, cell, fitting, parties, seconds, who
 from hanse.runs.report.formats import known, number, plural, printable, size
 from hanse.runs.report.outcome import HEADS, outcome, remarks
 
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 _KEPT_ROUNDS = 15
-_LINES_AROUND = 7  # title, heads, rule, trend, status, and two to spare
-_LONGEST_HEAD = 12
+_LINES_AROUND = 7  # title, heads (a swarm's have two lines), rule, trend, status, and one to spare
 _SPARK_LINE = 40
 _SPARKS = "▁▂▃▄▅▆▇█"
 
@@ -94,7 +94,11 @@ class PlainProgress(SilentProgress):
 
     def round_done(self, row: Row) -> None:
         parts = [f"round {row.get('round')}/{self._rounds}"]
-        named = {"reward": row.get("reward"), "accuracy": row.get("evaluation/accuracy")}
+        named = {"reward": row.get("reward"), "attack success": row.get("swarm/attack_success")}
+        named |= {
+            "honest rejects": row.get("swarm/honest_rejects"),
+            "accuracy": row.get("evaluation/accuracy"),
+        }
         named |= {f"level {name}": value for name, value in by_level(row).items()}
         parts += [f"{name} {number(value)}" for name, value in named.items() if value is not None]
         up, down = row.get("comm/bytes_up"), row.get("comm/bytes_down")
@@ -129,7 +133,7 @@ class LiveProgress(SilentProgress):
         )
 
     def started(self, name: str, rounds: int, clients: Sequence[str], levels: Sequence[str]) -> None:
-        self._title = printable(f"{name}: {plural(rounds, 'round')}, {plural(len(clients), 'client')}")
+        self._title = printable(f"{name}: {plural(rounds, 'round')}, {parties(clients)}")
         self._rounds, self._levels = rounds, list(levels)
         self.note("Evaluating before the first round …")
 
@@ -180,7 +184,8 @@ class LiveProgress(SilentProgress):
         from rich.text import Text
 
         exchanged = any(row.get("comm/bytes_up") for row in rows)
-        columns, gap = fitting(self._levels, exchanged, self._console.width)
+        swarm = any("swarm/honest_reward" in row for row in rows)
+        columns, gap = fitting(self._levels, exchanged, self._console.width, swarm)
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
         for key, head in columns:
             style = "bold" if key == "evaluation/accuracy" else ""
@@ -225,43 +230,6 @@ def build_progress(stream: TextIO) -> LiveProgress | PlainProgress:
     return LiveProgress(console)
 
 
-# --- columns ------------------------------------------------------------------------------------------
-
-Columns = list[tuple[str, str]]
-
-
-def fitting(levels: Sequence[str], exchanged: bool, width: int) -> tuple[Columns, int]:
-    """(metric, head) of the columns that fit, as many levels as possible, and the gap between them."""
-    first = [("round", "round"), ("reward", "reward"), ("evaluation/accuracy", "accuracy")]
-    last = [("comm/bytes_up", "up"), ("comm/bytes_down", "down")] if exchanged else []
-    last += [("seconds", "s")]
-    middle = [(_LEVEL + name, _head(name)) for name in levels]
-    for shown in range(len(middle), -1, -1):
-        columns = first + middle[:shown] + last
-        used = sum(max(len(head), _WIDTHS.get(key, 5)) for key, head in columns)
-        for gap in (2, 1):
-            if used + gap * len(columns) <= width:
-                return columns, gap
-    return [*first, *last][:3], 1
-
-
-_LEVEL = "evaluation/by_level/"
-_WIDTHS = {"comm/bytes_up": 7, "comm/bytes_down": 7, "evaluation/accuracy": 8, "reward": 6, "seconds": 5}
-
-
-def _head(level: str) -> str:
-    short = f"L{level}" if level.isdigit() else printable(level)
-    return short if len(short) <= _LONGEST_HEAD else short[: _LONGEST_HEAD - 1] + "…"
-
-
-def cell(key: str, value: Any) -> str:
-    if key == "round":
-        return str(value)
-    if key.startswith("comm/"):
-        return size(value)
-    return seconds(value) if key == "seconds" else number(value)
-
-
 def outcome_table(summary: Row) -> Table:
     """Before and after on held-out problems, for a terminal."""
     from rich import box
@@ -275,22 +243,6 @@ def outcome_table(summary: Row) -> Table:
         style = "green" if change.startswith("+") else "red" if change.startswith("-") else ""
         table.add_row(Text(label), before, Text(after, "bold"), Text(change, style))
     return table
-
-
-# --- words and numbers --------------------------------------------------------------------------------
-
-
-def by_level(row: Row) -> dict[str, Any]:
-    """Validation accuracy of each level in a round row."""
-    return {key.removeprefix(_LEVEL): value for key, value in row.items() if key.startswith(_LEVEL)}
-
-
-def who(clients: Sequence[str]) -> str:
-    return f"client {clients[0]}" if len(clients) == 1 else f"{len(clients)} clients: {', '.join(clients)}"
-
-
-def seconds(value: Any) -> str:
-    return "·" if known(value) is None else f"{value:.0f}"
 
 
 def span(value: float) -> str:

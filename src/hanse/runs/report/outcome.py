@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hanse.runs.report.formats import difference, number, plural, size
+from hanse.runs.report.formats import difference, fixed, number, plural, size
 from hanse.runs.report.reading import name_level, part
 
 HEADS = ("Held-out accuracy", "before", "after", "change")
@@ -37,6 +37,7 @@ def remarks(summary: Mapping[str, Any], folder: Path) -> list[str]:
     total, warnings = part(summary, "bytes"), summary.get("warnings")
     up, down = total.get("up"), total.get("down")
     lines = [f"Exchanged: {size(up)} up, {size(down)} down."] if up or down else []
+    lines += swarm_remarks(summary)
     lines += [f"Stopped early: {summary['stopped']}."] if summary.get("stopped") else []
     lines += (
         [f"{plural(len(warnings), 'warning')}: see the report."]
@@ -44,3 +45,28 @@ def remarks(summary: Mapping[str, Any], folder: Path) -> list[str]:
         else []
     )
     return [*lines, f"Report: {folder / 'report.html'}"]
+
+
+def swarm_remarks(summary: Mapping[str, Any]) -> list[str]:
+    """What liars reached and what honest nodes paid, beside the control where there is one."""
+    told = part(summary, "swarm")
+    control = part(told, "control")
+    words = {
+        "attack_success": "attack success",
+        "honest_reward": "honest reward",
+        "honest_rejects": "honest rejects",
+    }
+    if told.get("attack_success") is None:
+        words["length"] = "mean length"
+    found = [
+        _beside(word, told.get(key), control.get(key))
+        for key, word in words.items()
+        if told.get(key) is not None
+    ]
+    return [f"Swarm: {', '.join(found)}."] if found else []
+
+
+def _beside(word: str, value: Any, control: Any) -> str:
+    digits = 1 if word == "mean length" else 3
+    beside = "" if control is None else f" ({fixed(control, digits)} without liars)"
+    return f"{word} {fixed(value, digits)}{beside}"
