@@ -24,7 +24,7 @@ _NODES = (
 def defences(data: ReportData) -> Html:
     """A row a defence, in the order of the chain; nothing where there is none."""
     rows = [row for row in numbered(data.rounds) if row["round"] > 0]
-    keys = [key for row in rows for key in row if key.startswith((REJECTED, SECONDS))]
+    keys = [key for kind in (SECONDS, REJECTED) for row in rows for key in row if key.startswith(kind)]
     found = dict.fromkeys(key.split("/", 2)[2] for key in keys)
     if not found:
         return Html()
