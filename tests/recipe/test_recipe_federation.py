@@ -10,6 +10,7 @@ from hanse.cli import estimate
 from hanse.cli.sizes import Sizes
 from hanse.errors import RecipeError
 from hanse.recipe.advice import advice
+from hanse.recipe.federation import FederationSpec
 from hanse.recipe.load import load_recipe
 
 REFUSED = [
@@ -202,3 +203,18 @@ def test_disk_of_what_is_kept(federation: dict[str, Any], client: int, server: i
     assert first.size == 5 * 1000 * client + 1000 * server
     (kept,) = (line for line in estimate.memory(recipe(federation), KNOWN) if line.what.startswith("server"))
     assert kept.size == 1000 * server
+
+
+@pytest.mark.parametrize(
+    ("spec", "optimizer"),
+    [
+        ({}, "plain"),
+        ({"weighting": "uniform"}, "plain"),
+        ({"weighting": "reward-std"}, "coherent"),
+        ({"weighting": "reward-std", "server_optimizer": "plain"}, "plain"),
+        ({"weighting": "reward-std", "aggregation": "flora"}, "plain"),
+        ({"weighting": "reward-std", "local": "scaffold"}, "plain"),
+    ],
+)
+def test_the_server_optimiser_in_force(spec: dict[str, str], optimizer: str) -> None:
+    assert FederationSpec.model_validate(spec).optimizer == optimizer

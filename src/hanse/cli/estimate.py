@@ -88,8 +88,8 @@ def _state(recipe: Recipe) -> tuple[int, str]:
 def _server_state(recipe: Recipe) -> tuple[int, str]:
     """Bytes a value that a server keeps from round to round, and what beside the values."""
     spec = recipe.federation_in_force
-    tensors = {"plain": 0, "adam": 2, "coherent": 2}.get(spec.server_optimizer, 1)
-    parts = {f'"{spec.server_optimizer}"': 4 * tensors, f'"{spec.local}"': 4 * _vectors_down(recipe)}
+    tensors = {"plain": 0, "adam": 2, "coherent": 2}.get(spec.optimizer, 1)
+    parts = {f'"{spec.optimizer}"': 4 * tensors, f'"{spec.local}"': 4 * _vectors_down(recipe)}
     if spec.sends_patches(recipe.exchange_dtype):
         parts["the base of patches"] = exchange_width(recipe)
     held = [what for what, size in parts.items() if size]

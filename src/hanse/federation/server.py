@@ -275,7 +275,7 @@ class Server:
                 self._pairs, combined.lifted, self._scaling, self.state.round, [s.client for s in good]
             )
         agreement = Agreement(self.state.master, opened.base, combined.target, self._sizes)
-        optimizer = SERVER_OPTIMIZERS[self.spec.server_optimizer]
+        optimizer = SERVER_OPTIMIZERS[self.spec.optimizer]
         self.state.master, self.state.optimizer = optimizer(self.spec.server, self.state.optimizer, agreement)
         if self._method.absorb is not None:
             extras = (opened.screen.vectors(uploads[s.client]) for s in good)

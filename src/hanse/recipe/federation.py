@@ -25,7 +25,7 @@ AggregationName = Literal[
 ]
 LORA_RULES = ("ffa", "fedsa", "rolora", "flora", "flexlora", "fedex")
 """Those that are about LoRA factors."""
-ServerOptimizerName = Literal["plain", "momentum", "nesterov", "adam", "average", "coherent"]
+ServerOptimizerName = Literal["auto", "plain", "momentum", "nesterov", "adam", "average", "coherent"]
 LocalName = Literal["plain", "fedprox", "scaffold", "fednova", "fedadamw", "shared-moment"]
 
 
@@ -84,12 +84,13 @@ class BudgetSpec(Section):
 
 
 class ServerSpec(Section):
-    """Options of `federation.server_optimizer`. `momentum`: momentum, nesterov, coherent; `betas`, `tau`:
+    """Options of `federation.server_optimizer`. `momentum`: momentum, nesterov (None: 0.9), coherent (None: 0);
+    `betas`, `tau`:
     adam; `ema`: share of the past in the average of round parameters (average), or in the agreement of
     successive rounds (coherent), whose smallest gain is `floor`."""
 
     lr: float = Field(default=1.0, gt=0)
-    momentum: float = Field(default=0.9, ge=0, lt=1)
+    momentum: float | None = Field(default=None, ge=0, lt=1)
     betas: tuple[float, float] = (0.9, 0.99)
     tau: float = Field(default=1e-3, gt=0)
     ema: float = Field(default=0.8, ge=0, lt=1)
@@ -115,7 +116,9 @@ class ScreeningSpec(Section):
 
 class FederationSpec(Section):
     """How clients' updates are made, sent and combined. `rollouts`: of a round, the same for each client, or
-    more for those whose groups are informative."""
+    more for those whose groups are informative. `server_optimizer`: "auto" is "coherent" under signal weights
+    and the plain mean, where it was seen to be better (docs/results.md), and "plain" elsewhere, as published
+    methods have it."""
 
     weighting: WeightingName = "samples"
     weights: WeightsSpec = WeightsSpec()
@@ -123,7 +126,7 @@ class FederationSpec(Section):
     budget: BudgetSpec = BudgetSpec()
     codec: Literal["auto", "dense", "small", "fast"] = "auto"
     aggregation: AggregationName = "mean"
-    server_optimizer: ServerOptimizerName = "plain"
+    server_optimizer: ServerOptimizerName = "auto"
     server: ServerSpec = ServerSpec()
     local: LocalName = "plain"
     local_options: LocalSpec = LocalSpec()
@@ -133,6 +136,14 @@ class FederationSpec(Section):
     exchange_dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     moments: Literal["keep", "reset"] = "keep"
     residual: Literal["keep", "discard"] = "keep"
+
+    @property
+    def optimizer(self) -> str:
+        """The server optimiser in force."""
+        if self.server_optimizer != "auto":
+            return self.server_optimizer
+        signals = self.weighting == "reward-std" and self.aggregation == "mean"
+        return "coherent" if signals and self.local != "scaffold" else "plain"
 
     @property
     def exchanges_one_factor(self) -> bool:

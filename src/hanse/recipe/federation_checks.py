@@ -143,7 +143,7 @@ def _changed(section: BaseModel) -> list[str]:
 
 def _unread(spec: FederationSpec) -> Iterator[str]:
     for section, (key, readers) in _READERS.items():
-        chosen = getattr(spec, key)
+        chosen = spec.optimizer if key == "server_optimizer" else getattr(spec, key)
         for name in _changed(getattr(spec, section)):
             if chosen not in readers.get(name, (chosen,)):
                 yield f'federation.{section}.{name} has no effect with {key} = "{chosen}".'
@@ -170,17 +170,17 @@ def _budget(recipe: Recipe) -> Iterator[str]:
 
 
 def _methods(spec: FederationSpec) -> Iterator[str]:
-    if spec.local == "scaffold" and spec.server_optimizer != "plain":
+    if spec.local == "scaffold" and spec.optimizer != "plain":
         yield (
             f'federation.local = "scaffold" corrects towards the plain mean step; with server_optimizer = '
-            f'"{spec.server_optimizer}" the server takes another one.'
+            f'"{spec.optimizer}" the server takes another one.'
         )
     if spec.local in ("fedadamw", "shared-moment") and spec.moments == "reset":
         yield (
             f'federation.moments = "reset" with local = "{spec.local}": first moments begin at zero without '
             "a correction, so the first steps are short."
         )
-    if spec.server_optimizer == "adam" and spec.server.lr > 0.1:
+    if spec.optimizer == "adam" and spec.server.lr > 0.1:
         yield (
             f"federation.server.lr = {spec.server.lr:g} with Adam moves every weight by up to that much a "
             "round; published: lr = 1e-3 with tau = 1e-3."

@@ -80,10 +80,10 @@ def check_server(recipe: Recipe) -> None:
     if federation is None:
         return
     rule, known = federation.aggregation, _SERVER_OPTIMISERS.get(federation.aggregation, ("plain",))
-    if federation.server_optimizer not in known:
+    if federation.optimizer not in known:
         raise RecipeError(
             "federation.server_optimizer",
-            f'"{federation.server_optimizer}" is not defined for "{rule}", which replaces or alternates '
+            f'"{federation.optimizer}" is not defined for "{rule}", which replaces or alternates '
             "factors.",
             f"Use {' or '.join(map(repr, known))}.".replace("'", '"'),
         )

@@ -35,7 +35,8 @@ def coherent(spec: ServerSpec, state: OptimizerState, agreement: Agreement) -> t
     gain = (agreeing / energy.clamp(min=1e-300)).clamp(spec.floor, 1.0)
     scaled = update * gain.repeat_interleave(torch.tensor(agreement.sizes))
     scaled *= update.norm() / scaled.norm().clamp(min=1e-300)
-    velocity = spec.momentum * state["velocity"].double() + (1 - spec.momentum) * scaled
+    beta = spec.momentum or 0.0
+    velocity = beta * state["velocity"].double() + (1 - beta) * scaled
     return moved(agreement, spec.lr * velocity), {
         "last": update.float(),
         "velocity": velocity.float(),
