@@ -10,7 +10,7 @@ import pytest
 
 from hanse.cli import estimate
 from hanse.cli.batch import batch_in_words
-from hanse.cli.sizes import Sizes, sizes
+from hanse.cli.sizes import Sizes, sizes, tiny_vocabulary
 from hanse.recipe.load import load_recipe
 from hanse.recipe.model import HfPolicy, LoraSpec, TinyPolicy
 
@@ -21,6 +21,19 @@ def test_tiny_equals_the_sum_by_hand() -> None:
     found = sizes(TinyPolicy())
     block = 4 * 64 * 64 + 3 * 64 * 192 + 2 * 64
     assert found == Sizes(14 * 64 + 2 * block + 64, 14 * 64 + 2 * block + 64, 14, 2 * 2 * 64)
+
+
+@pytest.mark.parametrize("form", ["rationale", "program"])
+def test_the_vocabulary_of_worked_sums_is_counted(form: str) -> None:
+    from hanse.policy.tiny import tiny_policy
+    from hanse.recipe.tasks import WorkedSumsTask
+    from hanse.tasks.build import build_task
+
+    spec = WorkedSumsTask(type="worked-sums", form=form)  # type: ignore[arg-type]
+    found = sizes(TinyPolicy(), tiny_vocabulary(spec))
+    policy = tiny_policy(TinyPolicy(), build_task(spec).vocabulary, 0)  # type: ignore[arg-type]
+    assert found is not None
+    assert (found.vocabulary, found.total) == (policy.vocabulary, policy.parameters.numel)
 
 
 @pytest.mark.parametrize("shape", [{}, {"hidden": 48, "layers": 3, "heads": 2, "intermediate": 100}])

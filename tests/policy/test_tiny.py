@@ -64,3 +64,29 @@ def test_tokenizer_and_model_load_with_transformers(tmp_path):
 
 def test_unknown_characters_become_padding_and_do_not_crash():
     assert tiny_tokenizer(Vocabulary(("a", "b"), "characters"))("aXb")["input_ids"] == [2, 0, 3]
+
+
+WORDS = Vocabulary(("<think>", "</think>", "12", "1", "2", "+", ";"), "words")
+
+
+def test_words_go_through_the_tokenizer_and_back():
+    policy = tiny_policy(TinyPolicy(layers=1), WORDS, 0)
+    ids = policy.encode("<think> 12 + 2 ; 1 </think>")
+    assert ids == (2, 4, 7, 6, 8, 5, 3)
+    assert policy.encode("<think>  12\n+ 2 ;1") == (2, 4, 7, 6, 0)
+    assert policy.decode([ids, [*ids[:3], 1], [0, 5, 0]]) == [
+        "<think> 12 + 2 ; 1 </think>",
+        "<think> 12 +",
+        "1",
+    ]
+
+
+def test_a_tokenizer_of_words_loads_with_transformers(tmp_path):
+    words = tiny_tokenizer(Vocabulary((*WORDS.tokens, ".", ",", "n't"), "words"))
+    words.save_pretrained(tmp_path)
+    tiny_policy(TinyPolicy(layers=1), WORDS, 0).model.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    text = "<think> 12 . 1 , 2 n't </think>"
+    assert loaded(text)["input_ids"] == words(text)["input_ids"] == [2, 4, 9, 5, 10, 6, 11, 3]
+    assert loaded.decode([2, 4, 9, 5, 10, 6, 11, 3, 1], skip_special_tokens=True) == text
+    assert (loaded.pad_token_id, loaded.eos_token_id) == (0, 1)

@@ -13,6 +13,8 @@ from hanse.recipe.pairs import BUILT_IN_REWARDS
 from hanse.tasks.rewards.resolve import BUILT_IN
 
 HF = {"type": "hf", "path": "org/model"}
+WORKED = {"type": "worked-sums"}
+WORKED = {"type": "worked-sums"}
 JSONL = {"type": "jsonl", "path": "/data.jsonl"}
 
 
@@ -93,6 +95,55 @@ REFUSED = [
         "its sum is 0",
         "above 0",
         policy={"warmup": {"mix_by_level": [0, 0, 0, 0, 0]}},
+    ),
+    case(
+        "grpo.max_new_tokens",
+        "15 tokens cut every answer off: the shortest has 16",
+        "Use max_new_tokens = 17",
+        task=WORKED,
+        grpo={"max_new_tokens": 15},
+    ),
+    case(
+        "grpo.max_new_tokens",
+        "17 tokens cut every answer off: the shortest has 18",
+        "Use max_new_tokens = 19",
+        task=WORKED | {"form": "program"},
+        grpo={"max_new_tokens": 17},
+    ),
+    case(
+        "policy.context",
+        "6 prompt tokens + 41 new tokens = 47, more than the context of 40",
+        "Use context = 47",
+        task=WORKED,
+        grpo={"max_new_tokens": 41},
+        policy={"context": 40},
+    ),
+    case(
+        "policy.warmup",
+        "brings its own lessons",
+        "task.lessons",
+        task=WORKED,
+        policy={"warmup": {"max_steps": 3}},
+    ),
+    case(
+        "task.lessons.wrong_format",
+        "0.99 + 0.02 = 1.01: more than all",
+        "Use wrong_format = 0.98 or less.",
+        task=WORKED | {"lessons": {"wrong_format": 0.99}},
+    ),
+    case(
+        "partition.clients",
+        "5 clients for 3 values of the column 'level'",
+        "Use clients = 3",
+        task=WORKED,
+        partition={"by": "column"},
+    ),
+    case(
+        "evaluation.level_column",
+        "the worked-sums task has no column 'operands'",
+        'Its only column is "level"; use that.',
+        task=WORKED,
+        evaluation={"level_column": "operands"},
     ),
     case(
         "task.held_out_fraction",

@@ -160,12 +160,14 @@ def check_tiny_lengths(recipe: Recipe) -> None:
 
 def check_lessons(recipe: Recipe) -> None:
     """Who is taught worked sums is taught by the task; shares of what is read are shares."""
-    policy, task = recipe.policy, recipe.task
+    task = recipe.task
     if task.type != "worked-sums":
         return
-    if policy.type == "tiny" and policy.warmup != type(policy.warmup)():
-        problem = 'is how sums of task "arithmetic" are taught; "worked-sums" brings its own lessons.'
-        raise RecipeError("policy.warmup", problem, "Leave it out; the settings are under task.lessons.")
+    own = {f"swarm.policies.{i}": policy for i, policy in enumerate(recipe.swarm.policies)}
+    for field, policy in ({"policy": recipe.policy} | own).items():
+        if policy.type == "tiny" and policy.warmup != type(policy.warmup)():
+            problem = 'is how sums of task "arithmetic" are taught; "worked-sums" brings its own lessons.'
+            raise RecipeError(f"{field}.warmup", problem, "Leave it out; the settings are in task.lessons.")
     total = task.lessons.wrong_format + task.lessons.chatter
     if total > 1:
         raise RecipeError(
