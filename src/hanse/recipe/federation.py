@@ -84,10 +84,9 @@ class BudgetSpec(Section):
 
 
 class ServerSpec(Section):
-    """Options of `federation.server_optimizer`. `momentum`: momentum, nesterov (None: 0.9), coherent (None: 0);
-    `betas`, `tau`:
-    adam; `ema`: share of the past in the average of round parameters (average), or in the agreement of
-    successive rounds (coherent), whose smallest gain is `floor`."""
+    """Options of `federation.server_optimizer`. `momentum`: momentum, nesterov (None: 0.9), coherent (None:
+    0); `betas`, `tau`: adam; `ema`: share of the past in the average of round parameters (average), or in the
+    agreement of successive rounds (coherent), whose smallest gain is `floor`."""
 
     lr: float = Field(default=1.0, gt=0)
     momentum: float | None = Field(default=None, ge=0, lt=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hanse.errors import RecipeError
+from hanse.recipe import pairs, sums
 from hanse.recipe.swarm import NEEDS_ONE_POLICY
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ def check_swarm(recipe: Recipe) -> None:
     _control(recipe)
     if recipe.mode != "swarm":
         return
-    for check in (_one_step, _shares, _prompts, _learner, _defences, _places):
+    for check in (_one_step, _shares, _prompts, _policies, _learner, _defences, _places):
         check(recipe)
 
 
@@ -81,6 +82,23 @@ def _prompts(recipe: Recipe) -> None:
     if swarm.external is not None:
         problem = "in a horizontal swarm every group is everybody's, so there are no foreign groups to draw."
         raise RecipeError("swarm.external", problem, 'Leave it out, or use topology = "vertical".')
+
+
+def _policies(recipe: Recipe) -> None:
+    """Each node's policy is one that a recipe could have."""
+    for i, spec in enumerate(recipe.swarm.policies):
+        own = recipe.model_copy(update={"policy": spec})
+        try:
+            for check in (
+                pairs.check_tiny_task,
+                sums.check_tiny_shape,
+                sums.check_tiny_lengths,
+                sums.check_warmup,
+            ):
+                check(own)
+        except RecipeError as error:
+            field = error.field.replace("policy", f"swarm.policies.{i}", 1)
+            raise RecipeError(field, error.problem, error.remedy) from error
 
 
 def _learner(recipe: Recipe) -> None:
