@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
@@ -27,13 +27,18 @@ _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$"
 
 
 class ArmSpec(Section):
-    """One row of the comparison: the recipe with `set` applied, and the best of `tune` if there is any."""
+    """One row of the comparison: the recipe with `set` applied, and the best of `tune` if there is any.
+
+    `group`: free labels that place the arm in a grid; the page of swarms knows attack, defence, ratio and
+    topology.
+    """
 
     name: str = Field(pattern=_NAME)
     label: str | None = None
     settings: dict[str, Any] = Field(default={}, alias="set")
     tune: dict[str, Any] = Field(default={})
     published: float | None = None
+    group: dict[str, str] = Field(default={})
 
     @property
     def title(self) -> str:
@@ -65,6 +70,7 @@ class StudySpec(Section):
     development_seeds: list[int] = Field(default=[])
     workers: int = Field(default=1, ge=1)
     accuracy_targets: list[float] = Field(default=[])
+    rounds_of_interest: list[Annotated[int, Field(ge=1)]] = Field(default=[])
     arms: list[ArmSpec] = Field(min_length=1)
     contrasts: list[ContrastSpec] = Field(default=[])
 

@@ -30,7 +30,7 @@ def check_study(spec: StudySpec, overrides: Sequence[str]) -> None:
     names = [arm.name for arm in spec.arms]
     _distinct("arms", names)
     _known("baseline", spec.baseline, names)
-    for field in ("seeds", "starts", "development_seeds", "accuracy_targets"):
+    for field in ("seeds", "starts", "development_seeds", "accuracy_targets", "rounds_of_interest"):
         _distinct(field, getattr(spec, field))
     for field in ("seeds", "starts", "development_seeds"):
         _seeds(field, getattr(spec, field))
@@ -43,6 +43,7 @@ def check_study(spec: StudySpec, overrides: Sequence[str]) -> None:
     for one in spec.arms:
         _arm(spec, one, overrides)
     _equal_trials(spec.arms)
+    _places(spec.arms)
     decided = decided_fields(spec)
     for override in overrides:
         _undecided("--set", override.partition("=")[0].strip(), decided)
@@ -102,6 +103,20 @@ def _equal_trials(arms: Sequence[ArmSpec]) -> None:
             f"arms that tune must have the same number of trials: {told}.",
             "Make their grids equally large.",
         )
+
+
+def _places(arms: Sequence[ArmSpec]) -> None:
+    """A cell of a grid has one arm."""
+    taken: dict[tuple[tuple[str, str], ...], str] = {}
+    for arm in arms:
+        place = tuple(sorted(arm.group.items()))
+        if place and place in taken:
+            raise RecipeError(
+                f"arms.{arm.name}.group",
+                f"arm {taken[place]} has the same labels.",
+                "Give one of them another label, or leave its group out.",
+            )
+        taken[place] = arm.name
 
 
 def _seeds(field: str, numbers: Sequence[int]) -> None:

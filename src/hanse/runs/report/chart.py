@@ -188,8 +188,10 @@ def panels(charts: Sequence[Chart]) -> Html:
     shown = [chart for chart in charts if any(series.points for series in chart.series)]
     if not shown:
         return Html()
-    lines = [series for series in shown[0].series if series.points]
+    lines: dict[str, Series] = {}
+    for series in (series for chart in shown for series in chart.series if series.points):
+        lines.setdefault(series.name, series)
     shared = len(lines) > 1 and not any(chart.legend for chart in shown)
-    names = [tag("li", _swatch(series), series.name) for series in lines]
+    names = [tag("li", _swatch(series), series.name) for series in lines.values()]
     legend = tag("ul", *names, class_="legend") if shared else None
     return join(legend, tag("div", *map(line_chart, shown), class_="panels"))

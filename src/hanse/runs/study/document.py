@@ -16,6 +16,7 @@ from hanse.runs.report.reading import mean
 from hanse.runs.study.plan import Plan, best_trial
 from hanse.runs.study.records import Record, record
 from hanse.runs.study.statistics import Key, compare, holm, paired, summarise
+from hanse.runs.study.swarm import of_arm
 
 SUMMARISED = ("accuracy_greedy", "by_sample", "worst_level", "solved")
 
@@ -65,9 +66,13 @@ def _where(failed: Mapping[str, Any]) -> str:
 def _arm(plan: Plan, arm: ArmSpec) -> dict[str, Any]:
     spec = plan.study.spec
     jobs = plan.reported(arm)
-    runs = [record(job, spec.accuracy_targets) for job in jobs or [] if job.finished()]
+    runs = [
+        record(job, spec.accuracy_targets, spec.rounds_of_interest) for job in jobs or [] if job.finished()
+    ]
+    swarm = of_arm(runs)
     return {
         "label": arm.title,
+        **({"group": arm.group} if arm.group else {}),
         "settings": flat(arm.settings) | (plan.chosen(arm) or {}),
         "published": arm.published,
         "planned": len(plan.pairs()),
@@ -79,6 +84,7 @@ def _arm(plan: Plan, arm: ArmSpec) -> dict[str, Any]:
         "rollouts": mean(_values(runs, "rollouts")),
         "compression": mean(_values(runs, "compression")),
         "rounds_to": {f"{target:g}": _reached(runs, f"{target:g}") for target in spec.accuracy_targets},
+        **({} if swarm is None else {"swarm": swarm}),
         "tuning": _tuning(plan, arm),
         "failed": _failed(plan, arm),
     }

@@ -10,12 +10,13 @@ from hanse.runs.report.reading import mean, part
 from hanse.runs.study.jobs import Job
 from hanse.runs.study.plan import curve
 from hanse.runs.study.statistics import rounds_to
+from hanse.runs.study.swarm import of_run
 
 Record = dict[str, Any]
 
 
-def record(job: Job, targets: Sequence[float]) -> Record:
-    """Raises RunError where a file of the run is damaged."""
+def record(job: Job, targets: Sequence[float], interest: Sequence[int] = ()) -> Record:
+    """`interest`: rounds of a swarm that are told. Raises RunError where a file of the run is damaged."""
     summary, rounds = job.folder.summary() or {}, job.folder.metrics("round")
     final, validation = part(summary, "evaluation", "final"), curve(job.folder)
     found: Record = {
@@ -35,8 +36,8 @@ def record(job: Job, targets: Sequence[float]) -> Record:
         "seconds": summary.get("seconds"),
         "policy_sha256": summary.get("policy_sha256"),
     }
-    compression = _compression(rounds)
-    return found if compression is None else found | {"compression": compression}
+    more = {"compression": _compression(rounds), "swarm": of_run(summary, rounds, interest)}
+    return found | {key: value for key, value in more.items() if value is not None}
 
 
 def _rollouts(job: Job) -> int:

@@ -11,11 +11,22 @@ from hanse.runs.report.tables import table
 from hanse.runs.study.page.data import Arm, StudyData
 from hanse.runs.study.page.scatter import Cloud, scatter
 
+_MOST_COLOURED = 16
+
 
 def training(data: StudyData) -> Section:
-    lines = [Series(arm.label, arm.mean("evaluation/accuracy"), i) for i, arm in enumerate(data.arms)]
+    lines = [
+        Series(arm.label, arm.mean("evaluation/accuracy"), _look(data, i)) for i, arm in enumerate(data.arms)
+    ]
     chart = Chart("Validation accuracy", "mean over runs, by round", lines)
     return section("training", "Training", line_chart(chart), _rounds_to(data))
+
+
+def _look(data: StudyData, index: int) -> int | str:
+    """A colour each; where arms are too many to tell apart, only the baseline stands out."""
+    if len(data.arms) <= _MOST_COLOURED:
+        return index
+    return "main" if data.arms[index].name == data.document["baseline"] else "faint"
 
 
 def _rounds_to(data: StudyData) -> Html:
@@ -37,6 +48,8 @@ def _reached(arm: Arm, target: str) -> Html:
 
 
 def traffic(data: StudyData) -> Section:
+    if len(data.arms) > _MOST_COLOURED:
+        return section("traffic", "Traffic")
     clouds = [Cloud(arm.label, _points(arm), i) for i, arm in enumerate(data.arms)]
     silent = [cloud.name for cloud in clouds if not cloud.points]
     note = f"Nothing was sent in {plural(len(silent), 'arm')}: {', '.join(silent)}." if silent else None

@@ -1,0 +1,81 @@
+"""The arms of a study of swarms as a grid: attack, topology and ratio down, defence across."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hanse.runs.report.formats import known
+from hanse.runs.report.reading import part
+from hanse.runs.report.swarm_words import attack_name
+from hanse.runs.study.page.data import Arm, StudyData
+
+NOBODY = "none"
+"""The label of arms in which nobody lies, under `attack`."""
+DOWN = ("attack", "topology", "ratio")
+
+Place = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """`arms`: by (place, defence)."""
+
+    places: Sequence[Place]
+    columns: Sequence[str]
+    arms: Mapping[tuple[Place, str], Arm]
+
+    @property
+    def attacks(self) -> list[str]:
+        return list(dict.fromkeys(attack for attack, _, _ in self.places if attack != NOBODY))
+
+    @property
+    def heads(self) -> list[str]:
+        """Labels that tell rows apart."""
+        return [name for i, name in enumerate(DOWN) if i == 0 or any(place[i] for place in self.places)]
+
+    def labels(self, place: Place) -> list[str]:
+        told = ["nobody lies" if place[0] == NOBODY else attack_name(place[0]), *place[1:]]
+        return [text for name, text in zip(DOWN, told, strict=True) if name in self.heads]
+
+    def at(self, place: Place, column: str) -> Arm | None:
+        return self.arms.get((place, column))
+
+    def row(self, place: Place) -> list[Arm]:
+        return [arm for column in self.columns if (arm := self.at(place, column)) is not None]
+
+
+def grid_of(data: StudyData) -> Grid | None:
+    """None where no arm has both an attack and a defence among its labels."""
+    arms: dict[tuple[Place, str], Arm] = {}
+    for arm in data.arms:
+        group = part(arm.told, "group")
+        if "attack" in group and "defence" in group and part(arm.told, "swarm"):
+            place = (str(group["attack"]), str(group.get("topology", "")), str(group.get("ratio", "")))
+            arms.setdefault((place, str(group["defence"])), arm)
+    if not arms:
+        return None
+    places = list(dict.fromkeys(place for place, _ in arms))
+    return Grid(places, list(dict.fromkeys(column for _, column in arms)), arms)
+
+
+def average(arm: Arm | None, *keys: str) -> float | None:
+    """A mean over the arm's runs."""
+    return None if arm is None else known(summary_of(arm, *keys).get("mean"))
+
+
+def summary_of(arm: Arm, *keys: str) -> Mapping[str, Any]:
+    return part(arm.told, "swarm", *keys)
+
+
+def length_without_liars(grid: Grid, place: Place, column: str) -> float | None:
+    """Of the arm's own controls; else of the arm in which nobody lies, the most alike one."""
+    arm = grid.at(place, column)
+    own = [known(part(run, "swarm", "control").get("length")) for run in (arm.told["runs"] if arm else [])]
+    found = [length for length in own if length is not None]
+    if found:
+        return sum(found) / len(found)
+    honest = [(p, c) for p, c in grid.arms if p[0] == NOBODY]
+    honest.sort(key=lambda at: (at[0][1] != place[1], at[1] != column))
+    return average(grid.arms[honest[0]], "length") if honest else None
