@@ -24,7 +24,7 @@ class LoraSpec(Section):
 
 
 class WarmupSpec(Section):
-    """Supervised steps that give the tiny policy a first skill worth reinforcing.
+    """Supervised steps on sums (task "arithmetic") that give the tiny policy a first skill worth reinforcing.
 
     Clean answers until sampled accuracy reaches `until_accuracy`, then `noisy_steps` on answers that are
     right with probability `right_by_level` only: the skill is there, but hidden under noise.
@@ -40,7 +40,7 @@ class WarmupSpec(Section):
 
 
 class TinyPolicy(Section):
-    """A Llama of about 0.1 M parameters with a character tokenizer, built inside the run.
+    """A Llama of about 0.1 M parameters, built inside the run; its vocabulary comes with the task.
 
     `seed`: of its initialisation and warm-up; None: the recipe's.
     """
