@@ -57,6 +57,12 @@ def _try_rewards(recipe: Recipe) -> None:
 
 
 def _print_batch(recipe: Recipe) -> None:
+    if recipe.mode == "swarm":
+        from hanse.cli.swarm import batch_of_swarm, trust
+
+        _print_list("Batch", batch_of_swarm(recipe))
+        _print_list("Trust", trust(recipe))
+        return
     from hanse.cli.batch import batch_in_words
 
     _print_list("Batch", batch_in_words(recipe))

@@ -42,6 +42,10 @@ def exchange_width(recipe: Recipe) -> int:
 
 def memory(recipe: Recipe, sizes: Sizes) -> list[Line]:
     """The large tenants of memory while training."""
+    if recipe.mode == "swarm":
+        from hanse.cli.swarm import memory_of_swarm
+
+        return [*memory_of_swarm(recipe, sizes), _logits(recipe, sizes, 1), _cache(recipe, sizes, 1)]
     policy, clients = recipe.policy, learners(recipe)
     workers = min(recipe.runtime.workers, clients)
     hosts = workers if workers == 1 else workers + 1
@@ -130,6 +134,10 @@ def _cache(recipe: Recipe, sizes: Sizes, workers: int) -> Line:
 
 def disk(recipe: Recipe, sizes: Sizes) -> list[Line]:
     """What the run folder grows to: two complete rounds are kept, and a third while it is written."""
+    if recipe.mode == "swarm":
+        from hanse.cli.swarm import disk_of_swarm
+
+        return disk_of_swarm(recipe, sizes, _policy(recipe, sizes), _KEPT_ROUNDS)
     clients, trained = learners(recipe), sizes.trainable
     servers = clients if recipe.mode == "local" else 1
     state, kept = _state(recipe)
@@ -160,7 +168,11 @@ def _policy(recipe: Recipe, sizes: Sizes) -> tuple[int, str]:
 
 def traffic(recipe: Recipe, sizes: Sizes) -> list[Line]:
     """Bytes that travel, as if every value did: how many change is not known before training. None unless
-    the mode is federated."""
+    the mode is federated, or a swarm's."""
+    if recipe.mode == "swarm":
+        from hanse.cli.swarm import traffic_of_swarm
+
+        return traffic_of_swarm(recipe)
     if recipe.mode != "federated":
         return []
     up, how_up = _one_way(recipe, sizes, _vectors_up(recipe))

@@ -54,18 +54,22 @@ def _table(recipe: Recipe, rows: Sequence[PartitionRow], validation: int, held_o
     shown = levels if len(levels) <= _MOST_LEVELS else []
     total = sum(row["problems"] for row in rows)
     pooled = ", pooled for the central learner" if recipe.mode == "central" else ""
+    title = f"Training problems, partitioned by {recipe.partition.by}{pooled}"
+    swarm = recipe.mode == "swarm"
+    if swarm:
+        title = "Training problems, which all nodes have"
     table = Table(
         box=SIMPLE_HEAD,
-        title=f"Training problems, partitioned by {recipe.partition.by}{pooled}",
+        title=title,
         caption=f"Beside them {validation:,} validation and {held_out:,} held-out problems.",
         title_justify="left",
         caption_justify="left",
     )
-    table.add_column("client")
+    table.add_column("nodes" if swarm else "client")
     first = [f"{column} {level}" for level in shown[:1]]
     for heading in ("problems", "share", *first, *shown[1:]):
         table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
+    for row in () if swarm else rows:
         cells = [str(row["counts"].get(level, "·")) for level in shown]
         table.add_row(row["client"], f"{row['problems']:,}", f"{row['problems'] / total:.1%}", *cells)
     sums = [str(sum(row["counts"].get(level, 0) for row in rows)) for level in shown]

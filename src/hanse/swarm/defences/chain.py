@@ -11,27 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hanse.recipe.swarm import (
-    AssignmentDefence,
-    DefenceSpec,
-    DuplicatesDefence,
-    LengthDefence,
-    LengthsDefence,
-    PolicyDefence,
-    Reject,
-    ReplayDefence,
-    StepsDefence,
-    SwarmSpec,
-    TopKDefence,
-)
+from hanse.recipe.swarm import DefenceSpec, Reject, ReplayDefence, SwarmSpec, TopKDefence
+from hanse.recipe.swarm_defaults import COARSE as COARSE
+from hanse.recipe.swarm_defaults import defences_in_force
 from hanse.swarm.accounting import Standing
 from hanse.swarm.defences import DEFENCES, ON_REJECT
 from hanse.swarm.defences.base import Finding, View
 from hanse.swarm.readings import EDGE, Readings
-
-COARSE = 0.5
-"""Replay tolerance by default where a policy does not compute in float32: bfloat16 logits are some 2^-8 of
-their size apart."""
 
 _STANDINGS: Mapping[Reject, Standing] = {
     "zero": Standing.ZERO,
@@ -41,30 +27,9 @@ _STANDINGS: Mapping[Reject, Standing] = {
 }
 
 
-def one_policy_default(exact: bool = True) -> list[DefenceSpec]:
-    """Where all nodes hold one policy. Replay with slots that the beacon fixes is the core: what passes is
-    the node's one own sample, so that nothing is left to write (TEXT, MATH, CODE), to choose (DoS) or to fit
-    to a rule (adaptive). The others are free and say more clearly what is wrong. `exact`: the policy computes
-    in float32."""
-    tolerance = EDGE if exact else COARSE
-    return [AssignmentDefence(), PolicyDefence(), LengthDefence(), ReplayDefence(tolerance=tolerance)]
-
-
-def several_policies_default(worked_sums: bool = False) -> list[DefenceSpec]:
-    """Where policies differ, text travels, and nothing proves how it came about: copies, the length of what
-    is rewarded, and, where the task is worked sums, the rationale itself."""
-    judge: list[DefenceSpec] = [StepsDefence()] if worked_sums else []
-    return [AssignmentDefence(), LengthDefence(), DuplicatesDefence(), *judge, LengthsDefence()]
-
-
 def build_chain(spec: SwarmSpec, *, worked_sums: bool = False, exact: bool = True) -> Chain:
-    """The chain of a recipe. `worked_sums`: the task's rationales can be checked by rule. `exact`: the policy
-    computes in float32."""
-    if spec.defences == "none":
-        return Chain([])
-    if spec.defences != "default":
-        return Chain(spec.defences)
-    return Chain(one_policy_default(exact) if spec.one_policy else several_policies_default(worked_sums))
+    """The chain of a recipe (see `defences_in_force`)."""
+    return Chain(defences_in_force(spec, worked_sums=worked_sums, exact=exact))
 
 
 @dataclass(frozen=True)
