@@ -8,11 +8,14 @@ from pathlib import Path
 
 import torch
 
+from hanse.adversary.completions import COMPLETION_ATTACKS
+from hanse.adversary.completions.success import success_rate
 from hanse.adversary.lying_node import LyingNode
 from hanse.grpo.evaluation import EvaluationJob, LevelResult, evaluate_level, problems_by_level
 from hanse.grpo.learner import Learner
 from hanse.policy.build import build_policy
 from hanse.policy.policy import Policy
+from hanse.randomness import derive_seed
 from hanse.recipe.model import Recipe
 from hanse.recipe.policy import PolicySpec, TinyPolicy
 from hanse.runs.folder import read_json
@@ -30,6 +33,9 @@ from hanse.swarm.replica import Outcome, Replica
 from hanse.tasks.problem import Problem, Split, Task
 from hanse.tasks.scoring.scorer import Scorer
 
+_PROBED, _SAMPLES = 8, 24
+"""Held-out problems, and completions of each, on which a choosing attack's success is told every round."""
+
 
 class SwarmTraining:
     """All nodes in this process. Where all hold one policy, one replica stands for them."""
@@ -43,6 +49,7 @@ class SwarmTraining:
         self.replicas = self._replicas()
         self.nodes = [self._node(i) for i in range(recipe.swarm.nodes)]
         self.exchange = LocalExchange()
+        self._attack = COMPLETION_ATTACKS[recipe.adversary.completions.type]
         self.history = History()
 
     @property
@@ -101,6 +108,7 @@ class SwarmTraining:
         views = self._honest_views(outcomes)
         attack = self.recipe.adversary.completions
         steps, row = round_rows(number, views, self.liars, self.names, attack)
+        row |= self._probe(number)
         row |= {"comm/bytes_up": sent, "comm/bytes_down": sent * (len(self.nodes) - 1)}
         row["time/round"] = time.perf_counter() - begun
         self.history.add(row)
@@ -115,6 +123,21 @@ class SwarmTraining:
             sent,
             row["comm/bytes_down"],
         )
+
+    def _probe(self, number: int) -> Row:
+        """Success of an attack that chooses its problems, on held-out ones of that kind: there are few such
+        among an honest node's."""
+        spec, attack = self.recipe.adversary.completions, self._attack
+        if attack.choose is None or attack.succeeded is None:
+            return {}
+        chosen = attack.choose(spec, self.task.problems("held_out"), _PROBED, self.recipe.seed)
+        seeds = [derive_seed(self.recipe.seed, "probe", number, problem.id) for problem in chosen]
+        replica = self.honest[0].replica
+        groups = replica.sampler.sample(chosen, _SAMPLES, seeds)
+        texts = replica.policy.decode([ids for group in groups for ids in group.token_ids_G()])
+        problems = [problem for problem in chosen for _ in range(_SAMPLES)]
+        rate, counted = success_rate(problems, texts, attack.succeeded)
+        return {"swarm/attack_success": rate, "swarm/attack_counted": counted} if counted else {}
 
     def _honest_views(self, outcomes: Mapping[int, Outcome]) -> list[tuple[int, Outcome]]:
         """What honest nodes made of the round: each, or where all judge alike, one for all."""
