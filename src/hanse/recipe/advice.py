@@ -48,7 +48,8 @@ def _objective(recipe: Recipe) -> Iterator[str]:
 
 def _sampling(recipe: Recipe) -> Iterator[str]:
     grpo = recipe.grpo
-    if (grpo.top_k > 0 or grpo.top_p < 1) and grpo.importance_correction == "none":
+    cut = grpo.top_k > 0 or grpo.top_p < 1
+    if cut and grpo.importance_correction == "none" and recipe.mode != "swarm":
         yield (
             "grpo.top_k / top_p: truncated sampling draws from another distribution than the one that is "
             'trained; importance_correction = "truncate" weighs the tokens back.'
