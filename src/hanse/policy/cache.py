@@ -63,6 +63,19 @@ def repeat_cache(cache: DynamicCache, times: int) -> DynamicCache:
     return cache
 
 
+def select_rows(cache: DynamicCache, index: Tensor) -> DynamicCache:
+    """A cache of its own with the rows of `index`, which may repeat.
+
+    Raises RuntimeError for an empty cache, as `repeat_cache` does.
+    """
+    if not cache.layers or cache.get_seq_length() == 0:
+        raise RuntimeError("the model returned an empty prompt cache (gradient checkpointing does this)")
+    chosen = DynamicCache()
+    for i, layer in enumerate(_attention_layers(cache)):
+        chosen.update(layer.keys[index], layer.values[index], i)
+    return chosen
+
+
 def _attention_layers(cache: DynamicCache) -> list[Any]:
     """The cache's layers. Raises RuntimeError for architectures whose state is not keys and values."""
     if not all(isinstance(layer, DynamicLayer) for layer in cache.layers):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicCache
 
-from hanse.policy.cache import pad_prompts, repeat_cache, repeat_rows
+from hanse.policy.cache import pad_prompts, repeat_cache, repeat_rows, select_rows
 from hanse.policy.functional_llama import functional_logits, group_mask, is_plain, logits_of
 from hanse.policy.policy import Policy
 
@@ -81,31 +82,18 @@ def completion_logprobs(
     What stands behind a completion's end is computed and means nothing: mask it by length.
     """
     P, G, T = tokens_PGT.shape
+    ids, lengths = pad_prompts(prompts_P, policy.pad_id, tokens_PGT.device)
     if not policy.shared_prompt or G == 1:
-        ids, lengths = pad_prompts(prompts_P, policy.pad_id, tokens_PGT.device)
         logits = _plain_logits(policy, ids, lengths, tokens_PGT)
         return token_logprobs(logits, tokens_PGT.view(P * G, T), temperature).view(P, G, T)
-    first, rest = completion_logits(policy, prompts_P, tokens_PGT)
+    row = ids.shape[1] + G * (T - 1)
+    packed = row * row <= _PACKED_SCORES and is_plain(policy.model)
+    first, rest = (_packed_logits if packed else _cached_logits)(policy, ids, lengths, tokens_PGT)
     begun = token_logprobs(first.expand(P, G, -1), tokens_PGT[:, :, 0], temperature).unsqueeze(-1)
     if T == 1:
         return begun
     inner = tokens_PGT[:, :, 1:].reshape(P * G, T - 1)
     return torch.cat([begun, token_logprobs(rest, inner, temperature).view(P, G, T - 1)], -1)
-
-
-def completion_logits(
-    policy: Policy, prompts_P: list[tuple[int, ...]], tokens_PGT: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Logits of each completion's first token, shape (P, G, V), or (P, 1, V) where the prompt is read once a
-    group, and of the tokens behind it, shape (P*G, T-1, V). In the model's dtype, differentiable."""
-    P, G, T = tokens_PGT.shape
-    ids, lengths = pad_prompts(prompts_P, policy.pad_id, tokens_PGT.device)
-    if not policy.shared_prompt or G == 1:
-        logits = _plain_logits(policy, ids, lengths, tokens_PGT)
-        return logits[:, 0].view(P, G, -1), logits[:, 1:]
-    row = ids.shape[1] + G * (T - 1)
-    packed = row * row <= _PACKED_SCORES and is_plain(policy.model)
-    return (_packed_logits if packed else _cached_logits)(policy, ids, lengths, tokens_PGT)
 
 
 def _positions(lengths_P: Tensor, width: int) -> Tensor:
@@ -167,3 +155,44 @@ def _plain_logits(policy: Policy, ids_PL: Tensor, lengths_P: Tensor, tokens_PGT:
     positions = torch.cat([positions, following], 1)
     mask = (positions >= 0).long() if bool((lengths_P != L).any()) else None
     return logits_of(policy.model)(inputs, positions.clamp(min=0), mask, keep=T)
+
+
+@dataclass(frozen=True)
+class ReadPrompts:
+    """Prompts that went through the model once, for any number of completions, without gradients.
+
+    `first_PV`: logits of a completion's first token. Where the model's cache cannot be shared, prompts are
+    read again with each completion.
+    """
+
+    policy: Policy
+    prompts_P: list[tuple[int, ...]]
+    first_PV: Tensor
+    lengths_P: Tensor
+    real_PL: Tensor
+    cache: DynamicCache | None
+
+    def follow(self, rows_N: Tensor, tokens_NT: Tensor) -> Tensor:
+        """Logits of the tokens behind the first ones of N completions, those of the prompts `rows_N`. Shape
+        (N, T - 1, V)."""
+        if self.cache is None:
+            prompts = [self.prompts_P[i] for i in rows_N.tolist()]
+            ids, lengths = pad_prompts(prompts, self.policy.pad_id, tokens_NT.device)
+            return _plain_logits(self.policy, ids, lengths, tokens_NT.unsqueeze(1))[:, 1:]
+        inputs = tokens_NT[:, :-1]
+        mask = None
+        if not bool(self.real_PL.all()):
+            mask = torch.cat([self.real_PL[rows_N].long(), torch.ones_like(inputs)], 1)
+        follow = self.lengths_P[rows_N].unsqueeze(1) + torch.arange(inputs.shape[1], device=inputs.device)
+        return logits_of(self.policy.model)(inputs, follow, mask, select_rows(self.cache, rows_N))
+
+
+def read_prompts(policy: Policy, prompts_P: list[tuple[int, ...]], device: torch.device) -> ReadPrompts:
+    """The prompts' part of completions' logits. Call it, and what it gives, without gradients."""
+    ids, lengths = pad_prompts(prompts_P, policy.pad_id, device)
+    positions = _positions(lengths, ids.shape[1])
+    real = positions >= 0
+    cache = DynamicCache() if policy.shared_prompt else None
+    mask = None if bool(real.all()) else real.long()
+    first = logits_of(policy.model)(ids, positions.clamp(min=0), mask, cache, keep=1)
+    return ReadPrompts(policy, prompts_P, first[:, -1], lengths, real, cache)

@@ -8,13 +8,18 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from hanse.policy.logprobs import completion_logits
+from hanse.policy.logprobs import ReadPrompts, read_prompts
 from hanse.policy.noise import gumbel_noise, stream_keys
 from hanse.policy.policy import Policy
 from hanse.policy.sampler import Sampling, truncate
 
-_LOGITS_AT_ONCE = 1 << 26
-"""Logits that a forward pass may give at once (256 MiB in float32), unless one completion has more."""
+_LOGITS_AT_ONCE = 1 << 27
+"""Logits that a forward pass may give at once (512 MiB in float32), unless one completion has more."""
+
+_TOKENS_AT_ONCE = 1 << 11
+"""Completion tokens that go through a model at once: more do not fit a processor's caches."""
+
+_PROMPTS_AT_ONCE = 32
 
 _ENTRIES_AT_ONCE = 1 << 21
 """Vocabulary entries that are reduced at once: bounds the scratch memory."""
@@ -67,36 +72,47 @@ def read_completions(
 ) -> Readings:
     """Readings of G completions of each of P prompts, rows in (P, G) order, where the tokens are.
 
-    `top_k`: of the margin; None is the sampler's. `lengths_PG`: what is behind them is left out (0), for
-    speed. `edge`: see EDGE. A prompt is read once a group, unless a single group has too many logits.
+    `top_k`: of the margin; None is the sampler's. `lengths_PG`: what is behind them is left out (0): with
+    completions of different lengths that saves most of the time. `edge`: see EDGE. Prompts are read once.
     """
     P, G, T = tokens_PGT.shape
     device = policy.device
-    full = torch.full((P, G), T)
-    lengths = full if lengths_PG is None else lengths_PG.to(full)
-    seeds = torch.tensor(list(seeds_P), dtype=torch.int64).unsqueeze(1).expand(P, G)
-    keys = stream_keys(seeds.reshape(-1), slots_PG.to(seeds).reshape(-1)).view(P, G).to(device)
-    reader = _Reader(sampling, policy.vocabulary, sampling.top_k if top_k is None else top_k, edge)
+    lengths = (torch.full((P, G), T) if lengths_PG is None else lengths_PG.long().cpu()).flatten()
+    seeds = torch.tensor(list(seeds_P), dtype=torch.int64).repeat_interleave(G)
+    keys = stream_keys(seeds, slots_PG.to(seeds).reshape(-1))
     policy.model.eval()
-    out = torch.zeros(len(fields(Readings)), P, G, T, device=tokens_PGT.device)
-    for some, slots in _parts(P, G, T * policy.vocabulary):
-        width = int(lengths[some, slots].max())
-        if width:
-            real = (torch.arange(width) < lengths[some, slots].unsqueeze(-1)).to(device)
-            tokens = tokens_PGT[some, slots, :width].to(device)
-            logits = completion_logits(policy, prompts_P[some], tokens)
-            found = reader.read(*logits, tokens, keys[some, slots], real)
-            out[:, some, slots, :width] = found.to(out.device)
-    return Readings(*out.view(-1, P * G, T).unbind(0))
+    reader = _Reader(sampling, policy.vocabulary, sampling.top_k if top_k is None else top_k, edge)
+    out = torch.zeros(len(fields(Readings)), P * G, T, device=device)
+    for p in range(0, P, _PROMPTS_AT_ONCE):
+        some = slice(p * G, min(P, p + _PROMPTS_AT_ONCE) * G)
+        prompts = read_prompts(policy, prompts_P[p : p + _PROMPTS_AT_ONCE], device)
+        rows = _Rows(tokens_PGT.view(P * G, T)[some].to(device), lengths[some], keys[some].to(device), G)
+        reader.fill(out[:, some], rows, prompts)
+    return Readings(*out.to(tokens_PGT.device).unbind(0))
 
 
-def _parts(P: int, G: int, size: int) -> Iterator[tuple[slice, slice]]:
-    """Whole groups as many as fit, `size` being the logits of one completion; else parts of a single one."""
-    most = max(1, _LOGITS_AT_ONCE // size)
-    groups, slots = max(1, most // G), min(G, most)
-    for p in range(0, P, groups):
-        for g in range(0, G, slots):
-            yield slice(p, p + groups), slice(g, g + slots)
+@dataclass(frozen=True)
+class _Rows:
+    """Completions of prompts in a row, G of each. Lengths stay on the CPU: they decide shapes."""
+
+    tokens_NT: Tensor
+    lengths_N: Tensor
+    keys_N: Tensor
+    G: int
+
+
+def _batches(lengths_N: Tensor, vocabulary: int) -> Iterator[Tensor]:
+    """Indices of rows of more than one token, by rising length, so many at once that nothing grows large."""
+    most = min(_TOKENS_AT_ONCE, _LOGITS_AT_ONCE // vocabulary)
+    order = lengths_N.argsort(stable=True)
+    order = order[lengths_N[order] > 1]
+    start = 0
+    while start < len(order):
+        stop = start + 1
+        while stop < len(order) and (stop + 1 - start) * (int(lengths_N[order[stop]]) - 1) <= most:
+            stop += 1
+        yield order[start:stop]
+        start = stop
 
 
 @dataclass(frozen=True)
@@ -108,56 +124,65 @@ class _Reader:
     top_k: int
     edge: float
 
-    def read(
-        self, first: Tensor, rest: Tensor, tokens_PGT: Tensor, keys_PG: Tensor, real_PGT: Tensor
-    ) -> Tensor:
-        """From `completion_logits`. Shape (readings, P, G, T), 0 where nothing is real."""
-        P, G, T = tokens_PGT.shape
-        out = torch.zeros(len(fields(Readings)), P * G, T, device=tokens_PGT.device)
-        tokens, real, keys = tokens_PGT.reshape(P * G, T), real_PGT.reshape(P * G, T), keys_PG.flatten()
-        group = torch.arange(P * G, device=out.device).div(G // first.shape[1], rounding_mode="floor")
-        for row in real[:, 0].nonzero().squeeze(1).split(self._rows):
-            logits = first.flatten(0, 1)[group[row]]
-            out[:, row, 0] = self._values(logits, tokens[row, 0], keys[row], torch.zeros_like(row))
-        if T == 1:
-            return out.view(-1, P, G, T)
-        for place in real[:, 1:].reshape(-1).nonzero().squeeze(1).split(self._rows):
-            row, t = place.div(T - 1, rounding_mode="floor"), place % (T - 1)
-            found = self._values(rest[row, t], tokens[row, t + 1], keys[row], t + 1)
-            out[:, row, t + 1] = found
-        return out.view(-1, P, G, T)
+    def fill(self, out_NT: Tensor, of: _Rows, prompts: ReadPrompts) -> None:
+        """All readings of the rows into `out_NT`, shape (readings, N, T)."""
+        device = of.keys_N.device
+        begun = of.lengths_N.nonzero().squeeze(1).to(device)
+        first = torch.zeros_like(begun)
+        out_NT[:, begun, 0] = self.read(
+            prompts.first_PV, begun // of.G, of.tokens_NT[begun, 0], of.keys_N[begun], first
+        )
+        for some in _batches(of.lengths_N, self.vocabulary):
+            inner = of.lengths_N[some] - 1
+            width = int(inner[-1])
+            row, t = (torch.arange(width) < inner.unsqueeze(1)).nonzero(as_tuple=True)
+            place, row, t = (row * width + t).to(device), some[row].to(device), (t + 1).to(device)
+            some = some.to(device)
+            logits = prompts.follow(some // of.G, of.tokens_NT[some, : width + 1]).flatten(0, 1)
+            out_NT[:, row, t] = self.read(logits, place, of.tokens_NT[row, t], of.keys_N[row], t)
 
-    @property
-    def _rows(self) -> int:
-        return max(1, _ENTRIES_AT_ONCE // self.vocabulary)
+    def read(
+        self, logits_MV: Tensor, rows_R: Tensor, tokens_R: Tensor, keys_R: Tensor, positions_R: Tensor
+    ) -> Tensor:
+        """Of R places with the logits of `rows_R`. Shape (readings, R)."""
+        step = max(1, _ENTRIES_AT_ONCE // self.vocabulary)
+        parts = [x.split(step) for x in (rows_R, tokens_R, keys_R, positions_R)]
+        found = [self._values(logits_MV[row], *rest) for row, *rest in zip(*parts, strict=True)]
+        return torch.cat(found, 1)
 
     def _values(self, logits_RV: Tensor, tokens_R: Tensor, keys_R: Tensor, positions_R: Tensor) -> Tensor:
         """All readings of R places. Shape (readings, R)."""
         sampling, token = self.sampling, tokens_R.unsqueeze(1)
         logp = torch.log_softmax(logits_RV.float() / sampling.temperature, dim=-1)
         own = logp.gather(1, token).squeeze(1)
-        p = logp.exp()
-        surprise = logp.clamp(min=-1e4)
-        entropy = -(p * surprise).sum(1)
-        variance = (p * surprise.square()).sum(1) - entropy.square()
+        p, surprise = logp.exp(), logp.clamp(min=-1e4)
+        weighted = p * surprise
+        entropy = -weighted.sum(1)
+        variance = weighted.mul_(surprise).sum(1) - entropy.square()
+        last, out = _cut(logp, sampling.top_k)
         kept = torch.zeros_like(own)
-        if sampling.truncates:
+        if sampling.top_p < 1.0:
             kept = truncate(logp, sampling.top_k, sampling.top_p).logsumexp(1)
-        margin = own - _cut(logp, self.top_k)[0]
-        replay = self._replay(logp, token, keys_R, positions_R)
+        elif sampling.truncates:
+            kept = p.masked_fill_(logp < last.unsqueeze(1), 0.0).sum(1).log()
+        margin = own - (last if self.top_k == sampling.top_k else _cut(logp, self.top_k)[0])
         gap = own - logp.amax(1)
-        return torch.stack([own, kept, entropy, variance.clamp(min=0), margin, gap, replay])
+        score = logp if sampling.greedy else logp + gumbel_noise(keys_R, positions_R, logp.shape[1])
+        lead = self._lead(logp, score, score.gather(1, token).squeeze(1), own, last, out)
+        return torch.stack([own, kept, entropy, variance.clamp(min=0), margin, gap, lead])
 
-    def _replay(self, logp_RV: Tensor, token_R1: Tensor, keys_R: Tensor, positions_R: Tensor) -> Tensor:
-        score = logp_RV
-        if not self.sampling.greedy:
-            score = logp_RV + gumbel_noise(keys_R, positions_R, logp_RV.shape[1])
-        own = score.gather(1, token_R1).squeeze(1)
+    def _lead(
+        self, logp_RV: Tensor, score_RV: Tensor, score_R: Tensor, own_R: Tensor, last_R: Tensor, out_R: Tensor
+    ) -> Tensor:
+        """How much the best score that surely passes exceeds the token's, or how far that is cut off."""
         if not self.sampling.truncates:
-            return score.amax(1) - own
-        sure, may = _floors(logp_RV, self.sampling, self.edge)
-        best = score.masked_fill(logp_RV < sure.unsqueeze(1), -torch.inf).amax(1)
-        return torch.maximum(best - own, may - logp_RV.gather(1, token_R1).squeeze(1))
+            return score_RV.amax(1) - score_R
+        sure, may = out_R + self.edge, last_R
+        if self.sampling.top_p < 1.0:
+            nucleus_sure, nucleus_may = _nucleus(logp_RV, self.sampling, last_R, self.edge)
+            sure, may = torch.maximum(sure, nucleus_sure), torch.maximum(may, nucleus_may)
+        best = score_RV.masked_fill(logp_RV < sure.unsqueeze(1), -torch.inf).amax(1)
+        return torch.maximum(best - score_R, may - own_R)
 
 
 def _cut(logp_RV: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -170,18 +195,9 @@ def _cut(logp_RV: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return last[:, 0], last[:, 1]
 
 
-def _floors(logp_RV: Tensor, sampling: Sampling, edge: float) -> tuple[Tensor, Tensor]:
-    """Log-probs from which tokens surely pass the truncation, and below which they surely do not, whatever
-    rounding within `edge` does. Shape (R,) each."""
-    may, out = _cut(logp_RV, sampling.top_k)
-    if sampling.top_p >= 1.0:
-        return out + edge, may
-    nucleus_sure, nucleus_may = _nucleus(logp_RV, sampling, may, edge)
-    return torch.maximum(out + edge, nucleus_sure), torch.maximum(may, nucleus_may)
-
-
 def _nucleus(logp_RV: Tensor, sampling: Sampling, kth_R: Tensor, edge: float) -> tuple[Tensor, Tensor]:
-    """The same for top-p behind top-k: the mass before a token, at most and at least.
+    """Log-probs from which tokens surely pass top-p behind top-k, and below which they surely do not,
+    whatever rounding within `edge` does: by the mass before a token, at most and at least. Shape (R,) each.
 
     Near ties may change the order, and at the k-th logit the mass that all is divided by.
     """
