@@ -111,3 +111,11 @@ def test_f2_contributions_are_read_once_and_one_at_a_time(rule):
 
     assert AGGREGATORS[rule](BASE, arriving()).shape == (4,)
     assert len(alive) == 6
+
+
+def test_entries_left_alone_stay_exact_however_large_the_scale():
+    """An update as short as can be gets the others' length; what it did not change must not be rounded."""
+    moves = combined(
+        "norm-equalised", [0.0, 0.0, 0.0, 2.0**-23], FIRST, weights=[0.5, 0.5], factors=[1e30, 1.0]
+    )
+    assert moves[:3] == [0.25, -0.25, 0.0]

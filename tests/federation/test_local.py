@@ -123,12 +123,15 @@ def test_fedadamw_sends_means_of_which_adams_bias_is_gone():
 def test_fedadamws_server_by_hand():
     extras = [
         {"second_means": torch.tensor([1.0, 2.0]), "rate": torch.tensor([0.1])},
-        {"second_means": torch.tensor([3.0, -8.0]), "rate": torch.tensor([0.3])},
+        {"second_means": torch.tensor([3.0, 0.0]), "rate": torch.tensor([0.3])},
     ]
     update = torch.tensor([0.2, -0.4], dtype=torch.float64)
     state = LOCAL_METHODS["fedadamw"].absorb({}, Delivered(extras, [0.5, 0.5], 2, update))
-    assert state["second_means"].tolist() == [2.0, 0.0]
+    assert state["second_means"].tolist() == [2.0, 1.0]
     assert state["global_step"].tolist() == pytest.approx([1.0, -2.0])
+    backwards = [extras[0], extras[1] | {"rate": torch.tensor([-0.0999])}]
+    state = LOCAL_METHODS["fedadamw"].absorb({}, Delivered(backwards, [0.5, 0.5], 2, update))
+    assert state["global_step"].tolist() == pytest.approx([4.0, -8.0])
     still = [extra | {"rate": torch.zeros(1)} for extra in extras]
     state = LOCAL_METHODS["fedadamw"].absorb({}, Delivered(still, [0.5, 0.5], 2, update))
     assert state["global_step"].tolist() == [0.0, 0.0]
@@ -168,9 +171,18 @@ def test_a_shared_second_moments_first_round_is_plain_and_what_is_sent_is_unbias
     assert kept == {}
 
 
-def test_a_shared_second_moments_server_takes_the_mean_of_those_who_answered():
-    absorb = LOCAL_METHODS["shared-moment"].absorb
-    extras = [{"second": torch.tensor([1.0, 0.0])}, {"second": torch.tensor([3.0, -4.0])}]
+MEANS = [("shared-moment", "second"), ("fedadamw", "second_means")]
+
+
+@pytest.mark.parametrize(("name", "vector"), MEANS)
+def test_absent_clients_keep_their_share_of_mean_second_moments(name, vector):
+    """Two of four answered: half of the past mean stays, also where those two have nothing."""
+    absorb, rate = LOCAL_METHODS[name].absorb, {"rate": torch.zeros(1)}
+    extras = [{vector: torch.tensor(v), **rate} for v in ([1.0, 0.0], [3.0, 0.0])]
     update = torch.zeros(2, dtype=torch.float64)
-    state = absorb({"second": torch.tensor([9.0, 9.0])}, Delivered(iter(extras), [0.9, 0.1], 4, update))
-    assert state["second"].tolist() == [2.0, 0.0]
+    state = absorb({}, Delivered(iter(extras), [0.9, 0.1], 4, update))
+    assert state[vector].tolist() == [2.0, 0.0]
+    state = absorb({vector: torch.tensor([9.0, 8.0])}, Delivered(iter(extras), [0.9, 0.1], 4, update))
+    assert state[vector].tolist() == [5.5, 4.0]
+    state = absorb({vector: torch.tensor([9.0, 8.0])}, Delivered(iter(extras), [0.9, 0.1], 2, update))
+    assert state[vector].tolist() == [2.0, 0.0]

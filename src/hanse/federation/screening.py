@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
@@ -16,11 +16,14 @@ from hanse.federation.wire.frame import WireError
 from hanse.federation.wire.layout import Layout
 from hanse.recipe.federation import ScreeningSpec
 
+LONGEST = 1e6
+"""No honest update has this norm; sums and squares of shorter ones stay finite in float32."""
+
 
 @dataclass(frozen=True)
 class Screened:
-    """An upload that passed, the norm of its update, and how many entries it changes; or the reason why it
-    did not pass.
+    """An upload that passed, the norms of its update and of the local method's vectors, and how many entries
+    it changes; or the reason why it did not pass.
 
     `values` are those of small models only. Of large ones nothing but the signal is kept: the server reads
     the bytes again when it combines, one client's at a time.
@@ -32,6 +35,11 @@ class Screened:
     entries: int = 0
     reason: str | None = None
     values: Tensor | None = None
+    vectors: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def lengths(self) -> dict[str, float]:
+        return {"update": self.norm, **self.vectors}
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ class Screen:
     `base`: the round's values, shape (numel,) in the exchange dtype, `digest` their hash; `extras`: sizes of
     the vectors that each upload must carry; `group_size`: of honest groups; `keep`: whether decoded values
     are kept; `resting`: entries that no upload may change, bool, shape (numel,); `most_updates`: optimiser
-    updates that a round has at most, where known.
+    updates that a round has at most, where known; `squares`: those of `extras` that are means of squares.
     """
 
     spec: ScreeningSpec
@@ -54,6 +62,7 @@ class Screen:
     keep: bool = False
     resting: Tensor | None = None
     most_updates: int | None = None
+    squares: Collection[str] = ()
 
     def report(self, data: bytes, client: int) -> Report:
         """Raises WireError, in words, for a report that cannot be used."""
@@ -83,8 +92,7 @@ class Screen:
             raise WireError("has another signal than its report")
         if set(upload.extras) != set(self.extras):
             raise WireError("carries other vectors than the local method asks for")
-        for name, size in self.extras.items():
-            unpack_vector(upload.extras[name], size)
+        vectors = {name: self._length(name, upload.extras[name]) for name in self.extras}
         values = unpack(upload.payload, self.base, self.layout, self.digest)
         if self.resting is not None and not bool((values == self.base)[self.resting].all()):
             raise WireError("changes factors that are not exchanged in this round")
@@ -92,10 +100,22 @@ class Screen:
         if allowed is not None and entries > allowed:
             raise WireError(f"changes {entries} entries; granted were {allowed}")
         norm = float((values.double() - self.base.double()).norm())
+        for name, length in {"update": norm, **vectors}.items():
+            if length > LONGEST:
+                raise WireError(f"has a norm of {length:.3g} in its {name}, which no honest round has")
         if self.keep:
-            return Screened(client, upload, norm, entries, values=values)
+            return Screened(client, upload, norm, entries, values=values, vectors=vectors)
         signal = replace(upload, payload=Payload(upload.payload.form, b""), extras={})
-        return Screened(client, signal, norm, entries)
+        return Screened(client, signal, norm, entries, vectors=vectors)
+
+    def _length(self, name: str, data: bytes | memoryview) -> float:
+        """The norm of one of `extras`; of squares that of their roots, which grow as updates do."""
+        vector = unpack_vector(data, self.extras[name]).double()
+        if name not in self.squares:
+            return float(vector.norm())
+        if bool((vector < 0).any()):
+            raise WireError(f"has a negative square in {name}")
+        return float(vector.sum().sqrt())
 
     def values(self, screened: Screened, data: bytes) -> Tensor:
         """The values of an upload that passed and its bytes, shape (numel,) in the exchange dtype."""
@@ -144,14 +164,18 @@ class Screen:
 
 
 def gate_norms(screened: Sequence[Screened], spec: ScreeningSpec) -> list[Screened]:
-    """Refuse updates whose norm is above `max_norm` times the median of at least three."""
-    norms = [s.norm for s in screened if s.upload is not None]
-    if spec.max_norm is None or len(norms) < 3 or not (middle := statistics.median(norms)) > 0:
+    """Refuse updates, and vectors beside them, whose norm is above `max_norm` times the median of at least
+    three."""
+    passed = [s.lengths for s in screened if s.upload is not None]
+    if spec.max_norm is None or len(passed) < 3:
         return list(screened)
-    limit = spec.max_norm * middle
-    return [
-        replace(s, upload=None, reason=f"update norm {s.norm:.3g}; the median is {middle:.3g}")
-        if s.upload is not None and s.norm > limit
-        else s
-        for s in screened
-    ]
+    middles = {name: statistics.median(one[name] for one in passed) for name in passed[0]}
+    return [_gated(s, middles, spec.max_norm) if s.upload is not None else s for s in screened]
+
+
+def _gated(screened: Screened, middles: Mapping[str, float], most: float) -> Screened:
+    for name, middle in middles.items():
+        if 0 < most * middle < (length := screened.lengths[name]):
+            reason = f"{name} norm {length:.3g}; the median is {middle:.3g}"
+            return replace(screened, upload=None, reason=reason)
+    return screened

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,7 +22,7 @@ from hanse.federation.aggregation import (
 )
 from hanse.federation.budget import share_entries
 from hanse.federation.diagnostics import MOST_VALUES, cosines
-from hanse.federation.local import LOCAL_METHODS, Delivered
+from hanse.federation.local import LOCAL_METHODS, Delivered, bounded
 from hanse.federation.messages import Broadcast, Grant, Report, is_resync
 from hanse.federation.offset import Lift, Offset
 from hanse.federation.payload import cast, pack_vector
@@ -32,6 +31,7 @@ from hanse.federation.rollouts import allotted, smoothed
 from hanse.federation.screening import Screen, Screened, gate_norms
 from hanse.federation.sending import codec_in_force
 from hanse.federation.server_optimizer import SERVER_OPTIMIZERS, Agreement
+from hanse.federation.signal import mean_reward
 from hanse.federation.weighting import Standing, weigh
 from hanse.federation.wire.dense import DTYPES
 from hanse.federation.wire.frame import WireError
@@ -113,6 +113,7 @@ class Server:
             keep,
             resting_entries(self.layout, self._rule.shares(self.state.round)),
             self.most_updates,
+            self._method.squares,
         )
         prompts = allotted(self.spec.rollouts, clients, self.state.informative, self.prompts)
         self._open = _Open(digest, base, clients, screen, self._lagged_grants(clients), prompts)
@@ -280,10 +281,9 @@ class Server:
         if self._method.absorb is not None:
             extras = (opened.screen.vectors(uploads[s.client]) for s in good)
             delivered = Delivered(extras, weights, len(self.clients), agreement.update)
-            self.state.local = self._method.absorb(self.state.local, delivered)
+            self.state.local = bounded(self._method.absorb(self.state.local, delivered))
         self.state.informative = smoothed(self.state.informative, {s.client: s.signal for s in standings})
-        total = max(1, sum(s.signal.samples for s in standings))
-        self.state.reward_mean = math.fsum(s.signal.reward_mean * s.signal.samples for s in standings) / total
+        self.state.reward_mean = mean_reward([s.signal for s in standings])
         return {s.client: w for s, w in zip(standings, weights, strict=True)}
 
     def _combined(self, base: Tensor, contributions: Iterator[Contribution]) -> Combined:

@@ -95,6 +95,13 @@ def _mean_reward(groups: Sequence[Group]) -> float:
     return float(mean_P[counted].mean()) if bool(counted.any()) else 0.0
 
 
+def mean_reward(signals: Sequence[Signal]) -> float:
+    """The mean of several clients', by problems; within MAX_REWARD, which rounding may leave."""
+    total = max(1, sum(one.samples for one in signals))
+    mean = math.fsum(one.reward_mean * one.samples for one in signals) / total
+    return max(-MAX_REWARD, min(MAX_REWARD, mean))
+
+
 def largest_std(mean: float, low: float, high: float, group_size: int) -> float:
     """The largest honest `reward_std` of groups of `group_size` rewards in [low, high] with this mean.
 

@@ -19,6 +19,11 @@ class Contribution:
     values: Tensor
     scale: float = 1.0
 
+    def moved(self, base: Tensor) -> Tensor:
+        """base + scale (values - base), float64; the values themselves where the scale is 1."""
+        values = self.values.double()
+        return values if self.scale == 1.0 else base.double().add_(values - base, alpha=self.scale)
+
 
 Aggregator = Callable[[Tensor, Iterable[Contribution]], Tensor]
 """(base, contributions in client order) -> the values that clients agree on, float64, shape (numel,).

@@ -39,27 +39,35 @@ def combine(
     if not pairs:
         return Combined(aggregate(base, contributions_C))
     clients = list(contributions_C)
-    values_C = [_moved(base, one) for one in clients]
+    values_C = [one.moved(base) for one in clients]
     target = aggregate(base, clients) if rule.merge is None else base.double()
-    lifted, lost, whole = [], 0.0, 0.0
+    merged, gaps = [], []
     for pair in pairs:
-        B, A = pair.factors(target)
         factors = [Factors(one.weight, *pair.factors(v)) for one, v in zip(clients, values_C, strict=True)]
-        merged = Merged(B, A)
-        if rule.merge is not None:
-            merged = rule.merge(factors, partial(fresh, pair))
-            B.copy_(merged.B)
-            A.copy_(merged.A)
-        if merged.left is not None and merged.right is not None:
-            lifted.append((merged.left, merged.right))
-        missed, total = gap(factors, merged)
-        lost, whole = lost + missed, whole + total
-    if rule.personal or len(clients) == 1:
-        return Combined(target, None, lifted)
-    return Combined(target, math.sqrt(lost / whole) if whole > 0 else 0.0, lifted)
+        merged.append(_merged(rule, pair, target, factors, fresh))
+        gaps.append(gap(factors, merged[-1]))
+    lifted = [(one.left, one.right) for one in merged if one.left is not None and one.right is not None]
+    return Combined(target, None if rule.personal or len(clients) == 1 else _share(gaps), lifted)
 
 
-def _moved(base: Tensor, one: Contribution) -> Tensor:
-    """A client's values with its update scaled, float64."""
-    values, start = one.values.double(), base.double()
-    return values if one.scale == 1.0 else start + one.scale * (values - start)
+def _merged(
+    rule: LoraRule,
+    pair: Pair,
+    target: Tensor,
+    factors_C: Sequence[Factors],
+    fresh: Callable[[Pair], Tensor],
+) -> Merged:
+    """A module's new pair, which `target` holds from now on."""
+    B, A = pair.factors(target)
+    if rule.merge is None:
+        return Merged(B, A)
+    merged = rule.merge(factors_C, partial(fresh, pair))
+    B.copy_(merged.B)
+    A.copy_(merged.A)
+    return merged
+
+
+def _share(gaps: Sequence[tuple[float, float]]) -> float:
+    """What was missed of the whole, from the squared norms of every module."""
+    lost, whole = map(sum, zip(*gaps, strict=True))
+    return math.sqrt(lost / whole) if whole > 0 else 0.0

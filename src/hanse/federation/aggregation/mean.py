@@ -11,13 +11,12 @@ from hanse.federation.aggregation.base import Contribution
 
 
 def mean(base: Tensor, contributions_C: Iterable[Contribution]) -> Tensor:
-    """base + sum_k w_k c_k (v_k - base), formed as sum_k w_k v_k where all scales c_k are 1.
+    """sum_k w_k (base + c_k (v_k - base)): where all scales c_k are 1, sum_k w_k v_k.
 
-    So one client's values, weight 1, pass through unchanged. Float64, shape (numel,).
+    So one client's values, weight 1, pass through unchanged; and an entry that a client left alone stays
+    exact, however large its scale. Float64, shape (numel,).
     """
     total = torch.zeros(base.shape, dtype=torch.float64)
-    left = 0.0
     for one in contributions_C:
-        total.add_(one.values.double(), alpha=one.weight * one.scale)
-        left += one.weight * (1.0 - one.scale)
-    return total if left == 0.0 else total.add_(base.double(), alpha=left)
+        total.add_(one.moved(base), alpha=one.weight)
+    return total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hanse.federation.local.base import Delivered, LocalMethod, Plain, Setting, Vectors
+from hanse.federation.local.base import Delivered, LocalMethod, Plain, Setting, Vectors, bounded
 from hanse.federation.local.fedadamw import FEDADAMW
 from hanse.federation.local.fedprox import FEDPROX
 from hanse.federation.local.scaffold import SCAFFOLD
@@ -17,4 +17,4 @@ LOCAL_METHODS: dict[str, LocalMethod] = {
     "shared-moment": SHARED_MOMENT,
 }
 
-__all__ = ["LOCAL_METHODS", "Delivered", "LocalMethod", "Plain", "Setting", "Vectors"]
+__all__ = ["LOCAL_METHODS", "Delivered", "LocalMethod", "Plain", "Setting", "Vectors", "bounded"]

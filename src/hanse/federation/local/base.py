@@ -12,6 +12,7 @@ from hanse.recipe.federation import LocalSpec
 
 SETTLED = 100_000
 """Updates after which Adam's bias correction no longer matters: shared moments have theirs applied."""
+_LARGEST = 1e15
 Vectors = Mapping[str, Tensor]
 """float32 vectors by name: what a message carries, or what a party remembers."""
 
@@ -74,9 +75,22 @@ class Delivered:
 @dataclass(frozen=True)
 class LocalMethod:
     """`client`: trains; `absorb`: the server's vectors after a round, which are broadcast as extras in the
-    next; `sends`, `receives`: sizes of the extras by name, given the tensors' sizes."""
+    next; `sends`, `receives`: sizes of the extras by name, given the tensors' sizes; `squares`: those of what
+    is sent that are means of squares."""
 
     client: type[Plain] = Plain
     absorb: Callable[[Vectors, Delivered], Vectors] | None = None
     sends: Callable[[Sequence[int]], Mapping[str, int]] = lambda sizes: {}
     receives: Callable[[Sequence[int]], Mapping[str, int]] = lambda sizes: {}
+    squares: tuple[str, ...] = ()
+
+
+def bounded(vectors: Vectors) -> Vectors:
+    """Finite whatever clients sent: a broadcast with anything else would be refused by all of them."""
+    return {name: vector.clamp(-_LARGEST, _LARGEST) for name, vector in vectors.items()}
+
+
+def renewed(past: Tensor | None, means: Tensor, answered: int, clients: int) -> Tensor:
+    """The clients' mean after a round, from that of those who answered: absent ones keep their share of the
+    past mean. With theirs gone, a moment that only they have would be divided by nothing."""
+    return means if past is None else past.double().lerp(means, answered / clients)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from hanse.federation.local.base import SETTLED, Delivered, LocalMethod, Plain, Vectors
+from hanse.federation.local.base import SETTLED, Delivered, LocalMethod, Plain, Vectors, renewed
 from hanse.grpo.optimiser import Moments
 
 
@@ -40,11 +40,16 @@ class FedAdamW(Plain):
 
 def absorb(state: Vectors, delivered: Delivered) -> Vectors:
     """Means over clients, and the round's mean update over the mean sum of learning rates."""
-    pairs = [(extras["second_means"].double(), extras["rate"].double()) for extras in delivered.extras_C]
+    past = state.get("second_means")
+    pairs = [
+        (extras["second_means"].double(), extras["rate"].double().clamp(min=0))
+        for extras in delivered.extras_C
+    ]
     means, rates = (torch.stack(column).mean(0) for column in zip(*pairs, strict=True))
     rate = float(rates)
     step = delivered.update / rate if rate > 0 else torch.zeros_like(delivered.update)
-    return {"second_means": means.clamp(min=0).float(), "global_step": step.float()}
+    second = renewed(past, means, len(pairs), delivered.clients)
+    return {"second_means": second.float(), "global_step": step.float()}
 
 
 def _sends(sizes: Sequence[int]) -> Mapping[str, int]:
@@ -55,4 +60,4 @@ def _receives(sizes: Sequence[int]) -> Mapping[str, int]:
     return {"second_means": len(sizes), "global_step": sum(sizes)}
 
 
-FEDADAMW = LocalMethod(FedAdamW, absorb, _sends, _receives)
+FEDADAMW = LocalMethod(FedAdamW, absorb, _sends, _receives, squares=("second_means",))

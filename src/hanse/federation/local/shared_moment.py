@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from hanse.federation.local.base import SETTLED, Delivered, LocalMethod, Plain, Vectors
+from hanse.federation.local.base import SETTLED, Delivered, LocalMethod, Plain, Vectors, renewed
 from hanse.grpo.optimiser import Moments
 
 
@@ -32,16 +32,16 @@ class SharedMoment(Plain):
 
 
 def absorb(state: Vectors, delivered: Delivered) -> Vectors:
-    """The mean over the clients of the round, each the same."""
+    """The mean over clients, each the same."""
     total, count = torch.zeros_like(delivered.update), 0
     for extras in delivered.extras_C:
         total.add_(extras["second"].double())
         count += 1
-    return {"second": (total / count).clamp(min=0).float()}
+    return {"second": renewed(state.get("second"), total / count, count, delivered.clients).float()}
 
 
 def _vector(sizes: Sequence[int]) -> Mapping[str, int]:
     return {"second": sum(sizes)}
 
 
-SHARED_MOMENT = LocalMethod(SharedMoment, absorb, sends=_vector, receives=_vector)
+SHARED_MOMENT = LocalMethod(SharedMoment, absorb, sends=_vector, receives=_vector, squares=("second",))
