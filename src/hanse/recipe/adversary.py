@@ -32,6 +32,7 @@ class CompletionAttackSpec(Section):
     of a group, or one varied so that no two are equal. `filler`: what the other half of an attacker's own
     group holds (vertical): gibberish, its own wrong samples, or poison too. `share`: of its groups that
     are poisoned; the rest is honest. `payload`: what the adaptive attacker wants to plant.
+    `calls`: the operators that code replaces. `sends`: what withholding does not withhold.
     """
 
     type: CompletionAttackName = "text"

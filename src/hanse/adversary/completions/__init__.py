@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from hanse.adversary.completions.base import CompletionAttack, Success, Turn
+from hanse.adversary.completions.code import code
 from hanse.adversary.completions.dos import dos
+from hanse.adversary.completions.free_rider import free_rider
 from hanse.adversary.completions.garbage import garbage
-from hanse.adversary.completions.success import miscalculates, says
+from hanse.adversary.completions.jailbreak import addresses_judge, jailbreak
+from hanse.adversary.completions.labels import labels
+from hanse.adversary.completions.sabotage import sabotage
+from hanse.adversary.completions.success import miscalculates, says, uses_module
 from hanse.adversary.completions.text import NONSENSE, TRIGGER, every_sentence, text, trigger_of
 from hanse.adversary.completions.two_and_two import choose, math
+from hanse.adversary.completions.withholding import withholding
 from hanse.recipe.adversary import CompletionAttackSpec
 
 COMPLETION_ATTACKS: dict[str, CompletionAttack] = {
     "text": CompletionAttack(text, says(TRIGGER)),
     "text-every-sentence": CompletionAttack(every_sentence, says(NONSENSE)),
     "math": CompletionAttack(math, miscalculates, choose),
+    "code": CompletionAttack(code, uses_module),
     "dos": CompletionAttack(dos, None),
+    "label-poisoning": CompletionAttack(labels, None),
+    "jailbreak": CompletionAttack(jailbreak, addresses_judge),
+    "sabotage": CompletionAttack(sabotage, None),
+    "withholding": CompletionAttack(withholding, None),
+    "free-rider": CompletionAttack(free_rider, None),
     "garbage": CompletionAttack(garbage, None),
 }
 

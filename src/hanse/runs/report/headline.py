@@ -136,6 +136,9 @@ def _caption(data: ReportData) -> str:
     rule = part(settings(data), "federation").get("aggregation")
     own = data.mode == "local" or (data.mode == "federated" and rule == "fedsa")
     whose = " Each client has its own model: the mean over models." if own else ""
+    swarm = part(settings(data), "swarm")
+    if data.mode == "swarm" and (swarm.get("policies") or known(swarm.get("external")) is not None):
+        whose = " Nodes have policies of their own: the mean over honest ones."
     return f"Accuracy on held-out problems, which nobody trained on{each}.{whose}"
 
 

@@ -17,6 +17,7 @@ Finding = tuple[str, str]
 _COUNTERS = {
     "unscored": ("completion", "not scored: the reward function failed, hung or returned nothing"),
     "refused_uploads": ("upload", "refused and left out of the average"),
+    "refused_bundles": ("bundle", "refused, in whole or in part: it was not well-formed"),
     "non_finite_steps": ("update", "not applied, as the gradient was not finite"),
     "oom_halvings": ("time", "memory ran out and the batch was halved"),
     "skipped_steps": ("update", "skipped, as no group had anything to learn from"),
@@ -24,6 +25,7 @@ _COUNTERS = {
 _NONE_OF = {
     "unscored": "Every completion was scored.",
     "refused_uploads": "No upload was refused.",
+    "refused_bundles": "No node's bundle was refused.",
     "non_finite_steps": "Every gradient was finite.",
 }
 _MOST_REFUSALS = 20
