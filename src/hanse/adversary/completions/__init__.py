@@ -11,13 +11,13 @@ from hanse.adversary.completions.jailbreak import addresses_judge, jailbreak
 from hanse.adversary.completions.labels import labels
 from hanse.adversary.completions.sabotage import sabotage
 from hanse.adversary.completions.success import miscalculates, says, uses_module
-from hanse.adversary.completions.text import NONSENSE, TRIGGER, every_sentence, text, trigger_of
+from hanse.adversary.completions.text import MARKER, NONSENSE, every_sentence, marker_of, text
 from hanse.adversary.completions.two_and_two import choose, math
 from hanse.adversary.completions.withholding import withholding
 from hanse.recipe.adversary import CompletionAttackSpec
 
 COMPLETION_ATTACKS: dict[str, CompletionAttack] = {
-    "text": CompletionAttack(text, says(TRIGGER)),
+    "text": CompletionAttack(text, says(MARKER)),
     "text-every-sentence": CompletionAttack(every_sentence, says(NONSENSE)),
     "math": CompletionAttack(math, miscalculates, choose),
     "code": CompletionAttack(code, uses_module),
@@ -36,5 +36,5 @@ __all__ = ["COMPLETION_ATTACKS", "CompletionAttack", "Success", "Turn", "success
 def success_of(spec: CompletionAttackSpec) -> Success | None:
     """How an attack's success is told under these options: its own trigger, the adaptive one's payload."""
     if spec.type in ("text", "text-every-sentence"):
-        return says(trigger_of(spec))
+        return says(marker_of(spec))
     return COMPLETION_ATTACKS[spec.type].succeeded
