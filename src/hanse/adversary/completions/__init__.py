@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hanse.adversary.completions.adaptive import adaptive
 from hanse.adversary.completions.base import CompletionAttack, Success, Turn
 from hanse.adversary.completions.code import code
 from hanse.adversary.completions.dos import dos
@@ -27,6 +28,7 @@ COMPLETION_ATTACKS: dict[str, CompletionAttack] = {
     "sabotage": CompletionAttack(sabotage, None),
     "withholding": CompletionAttack(withholding, None),
     "free-rider": CompletionAttack(free_rider, None),
+    "adaptive": CompletionAttack(adaptive, says(MARKER)),
     "garbage": CompletionAttack(garbage, None),
 }
 
@@ -35,6 +37,9 @@ __all__ = ["COMPLETION_ATTACKS", "CompletionAttack", "Success", "Turn", "success
 
 def success_of(spec: CompletionAttackSpec) -> Success | None:
     """How an attack's success is told under these options: its own trigger, the adaptive one's payload."""
-    if spec.type in ("text", "text-every-sentence"):
+    planted = spec.payload if spec.type == "adaptive" else spec.type
+    if planted in ("text", "text-every-sentence"):
         return says(marker_of(spec))
+    if spec.type == "adaptive":
+        return COMPLETION_ATTACKS[planted].succeeded
     return COMPLETION_ATTACKS[spec.type].succeeded
