@@ -11,7 +11,7 @@ from torch import Tensor
 from hanse.federation.wire.frame import WireError
 from hanse.policy.policy import Policy
 from hanse.swarm.assignment import Assignment
-from hanse.swarm.delivery import Bundle, Delivery, Limits, Text
+from hanse.swarm.delivery import Bundle, Delivery, Limits, Text, Tokens
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,14 @@ def choices(bundles: Mapping[int, Bundle], known: Mapping[str, object], most: in
 
 
 def place(
-    bundles: Mapping[int, Bundle], assignment: Assignment, policy: Policy, longest: int
+    bundles: Mapping[int, Bundle],
+    assignment: Assignment,
+    policy: Policy,
+    longest: int,
+    kind: type[Tokens] | type[Text],
 ) -> tuple[list[Written], dict[int, str]]:
     """Deliveries for slots of their node's own, the first for each, in order of the assignment; and for
-    nodes that sent anything else, what it was."""
+    nodes that sent anything else, what it was. `kind`: what travels in this swarm."""
     taken: dict[tuple[str, int], Written] = {}
     strange: dict[int, str] = {}
     for node, bundle in bundles.items():
@@ -65,7 +69,7 @@ def place(
             if assignment.owners.get(key) != node or key in taken:
                 strange[node] = "a delivery for a slot that is not its own"
                 continue
-            written = _read(delivery, policy, longest)
+            written = _read(delivery, policy, longest, kind)
             if isinstance(written, str):
                 strange[node] = written
             else:
@@ -73,8 +77,10 @@ def place(
     return [taken[key] for key in assignment.owners if key in taken], strange
 
 
-def _read(delivery: Delivery, policy: Policy, longest: int) -> Written | str:
+def _read(delivery: Delivery, policy: Policy, longest: int, kind: type[Tokens] | type[Text]) -> Written | str:
     """The delivery as tokens of the receiver's, or what is wrong with it."""
+    if not isinstance(delivery.completion, kind):
+        return f"not the {kind.__name__.lower()} that travel in this swarm"
     stop = delivery.finish == "stop"
     if isinstance(delivery.completion, Text):
         ids = tuple(policy.tokenizer(delivery.completion.text, add_special_tokens=False)["input_ids"])

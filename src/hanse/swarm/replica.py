@@ -167,7 +167,13 @@ class Replica:
         """One round: read what all have sent, decide what to believe, take one step."""
         bundles, refused = open_bundles(said, number, self.limits)
         assignment = self._agreed(beacon, bundles)
-        written, strange = place(bundles, assignment, self.policy, self.spec.max_new_tokens)
+        written, strange = place(
+            bundles,
+            assignment,
+            self.policy,
+            self.spec.max_new_tokens,
+            Tokens if self.swarm.one_policy else Text,
+        )
         written = self._with_own([self._original(w) for w in written], assignment)
         names = assignment.problems
         grid = make_grid(written, names, self.spec.group_size + self.swarm.rebaseline, self.policy.pad_id)
