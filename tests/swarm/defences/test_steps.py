@@ -82,6 +82,7 @@ def test_only_what_is_rewarded_is_judged():
     steps = DEFENCES["steps"]
     assert verdicts(steps, StepsDefence(), seen) == [False, True, False, False, True]
     assert verdicts(steps, StepsDefence(), seen, [True] * 4 + [False]) == [False, True, False, False, False]
+    assert verdicts(steps, StepsDefence(of="all"), seen) == [False, True, True, True, True]
 
 
 def test_a_reward_above_the_groups_worst_counts_as_one():

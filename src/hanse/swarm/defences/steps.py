@@ -21,11 +21,10 @@ _LONGEST_NUMBER = 18
 def steps(spec: StepsDefence, view: View, accepted_N: Tensor) -> Finding:
     """Judges what is rewarded: the rest gains nothing, and honest wrong answers must stay in the group.
     Score: 1 for a rationale that is not in order."""
+    asked_N = accepted_N if spec.of == "all" else accepted_N & view.rewarded_N
     bad = [
-        bool(asked) and not in_order(text, problem.prompt)
-        for asked, text, problem in zip(
-            (accepted_N & view.rewarded_N).tolist(), view.texts_N, view.problems_N, strict=True
-        )
+        asked and not in_order(text, problem.prompt)
+        for asked, text, problem in zip(asked_N.tolist(), view.texts_N, view.problems_N, strict=True)
     ]
     rejected = torch.tensor(bad, dtype=torch.bool)
     return Finding(rejected, rejected.float())
