@@ -115,9 +115,9 @@ class LengthsDefence(_Defence):
 
 
 class StepsDefence(_Defence):
-    """A rule-based judge for worked sums: every step of the rationale is true and uses what it may. `of`: what
-    is judged; of unrewarded completions most are not in order, and without them nothing is left to compare
-    with (`drop`)."""
+    """A rule-based judge for worked sums: every step of the rationale is true and uses what it may. `of`:
+    what is judged; of unrewarded completions most are not in order, and without them nothing is left to
+    compare with (`drop`)."""
 
     type: Literal["steps"] = "steps"
     of: Literal["rewarded", "all"] = "rewarded"
