@@ -70,6 +70,10 @@ def memory(recipe: Recipe, sizes: Sizes) -> list[Line]:
     if recipe.grpo.beta > 0 and policy.train == "full":
         how = f"{_times(workers)}{trained:,} × {width} B"
         lines.append(Line("reference policy", workers * trained * width, how))
+    if recipe.federation_in_force.lifts:
+        from hanse.cli.offset import memory_of_offset
+
+        lines.append(memory_of_offset(recipe, sizes, hosts, width))
     return [*lines, _logits(recipe, sizes, workers), _cache(recipe, sizes, workers)]
 
 
@@ -144,6 +148,11 @@ def disk(recipe: Recipe, sizes: Sizes) -> list[Line]:
     server, _ = _server_state(recipe)
     a_round = clients * trained * state + servers * trained * server
     how = f"{clients} × {trained:,} × {state} B ({kept}) + {servers} × {trained:,} × {server} B"
+    if recipe.federation_in_force.lifts:
+        from hanse.cli.offset import stored_offset
+
+        stored, how_stored = stored_offset(recipe, sizes)
+        a_round, how = a_round + stored, how + how_stored
     policies = 2 * (clients if recipe.mode == "local" or recipe.federation_in_force.personal else 1)
     one, how_one = _policy(recipe, sizes)
     return [
@@ -180,6 +189,11 @@ def traffic(recipe: Recipe, sizes: Sizes) -> list[Line]:
     if recipe.federation.sends_patches(recipe.exchange_dtype) or recipe.federation.budget.bits is not None:
         how_up += _less(recipe)
         how_down += "; at most: patches hold what changed"
+    if recipe.federation.lifts:
+        from hanse.cli.offset import sent_offset
+
+        lifted, how_lifted = sent_offset(recipe, sizes)
+        down, how_down = down + lifted, how_down + how_lifted
     how = f"{recipe.rounds} rounds" if up != down else f"2 × {recipe.rounds} rounds"
     return [
         Line("up, a round", up, how_up),

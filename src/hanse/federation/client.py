@@ -76,7 +76,7 @@ class Client:
             self.id, self.problems, self.seed, self.federation, self.local_steps, self.layout
         )
         self._rule, self._pairs = lora_rule(self.federation.aggregation), pairs_of(self.layout)
-        sizes = [part.stop - part.start for part in self.layout.slices()]
+        sizes = self.layout.sizes()
         self._receives = LOCAL_METHODS[self.federation.local].receives(sizes)
 
     def answer(self, data: bytes, sampler: Sampler, scorer: Scoring, learner: Learner) -> tuple[bytes, Rows]:

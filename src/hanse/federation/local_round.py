@@ -92,7 +92,7 @@ class LocalRound:
         self.spec, self.local_steps, self.layout = spec, local_steps, layout
         self._rule = lora_rule(spec.aggregation)
         self._personal = Personal.of(spec.aggregation, layout)
-        self._sizes = [part.stop - part.start for part in layout.slices()]
+        self._sizes = layout.sizes()
 
     def run(self, received: Received, kept: Kept, bench: Bench) -> tuple[Trained, Kept, Rows]:
         """All local steps: what to send, what to keep (residuals are the sender's), and metrics of each."""

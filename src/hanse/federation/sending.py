@@ -44,7 +44,7 @@ class Outbox:
         if count is None and self.spec.budget.bits is None:
             payload = pack(change.cast, base, self.layout, self.codec, base_digest)
             return Sent(payload, self._off_grid(change), None)
-        positions = select(change, count, self.spec.budget.select, _sizes(self.layout))
+        positions = select(change, count, self.spec.budget.select, self.layout.sizes())
         if self.spec.budget.bits is not None:
             update = quantise(change.moved[positions], positions, self.spec.budget.bits)
             sent, payload = add_quantised(base, update), pack_quantised(update)
@@ -96,10 +96,6 @@ def codec_in_force(spec: FederationSpec, dtype: str) -> Codec:
     if spec.codec != "auto":
         return spec.codec
     return "small" if spec.sends_patches(dtype) else "dense"
-
-
-def _sizes(layout: Layout) -> list[int]:
-    return [part.stop - part.start for part in layout.slices()]
 
 
 def added(values: Tensor, extra: Tensor | None) -> Tensor:

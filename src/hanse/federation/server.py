@@ -86,7 +86,7 @@ class Server:
         self._pairs, self._scaling = pairs_of(layout), scaling
         if self._rule.lifts and state.offset is None:
             state.offset = Offset.zeros(self._pairs)
-        self._sizes = [part.stop - part.start for part in layout.slices()]
+        self._sizes = layout.sizes()
         self._open: _Open | None = None
 
     @property

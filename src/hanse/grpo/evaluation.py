@@ -83,19 +83,16 @@ def evaluate_level(
     problems = choose(pool, job.problems, seed, "evaluation", job.split, job.level)
     samples = 1 if job.greedy else job.samples
     sampler = Sampler(policy, replace(sampling, greedy=job.greedy))
-    seeds = [derive_seed(seed, "evaluation", job.split, problem.id) for problem in problems]
-    groups = sampler.sample(problems, samples, seeds)
-    ids = [row for group in groups for row in group.token_ids_G()]
+    ids = _completions(sampler, problems, samples, job, seed)
     texts = policy.decode(ids)
     repeated = [problem for problem in problems for _ in range(samples)]
     scores = scorer.score(repeated, texts, ids, group_size=samples)
     marks = np.where(np.isnan(scores.totals_N), np.nan, scores.values_FN[0])
     known = marks[~np.isnan(marks)]
-    best = np.nan_to_num(marks.reshape(len(problems), samples), nan=0.0).max(1)
     return LevelResult(
         level=job.level,
         accuracy=float(known.mean()) if known.size else None,
-        solved=float((best >= 1).mean()),
+        solved=_solved(marks, samples),
         completions=len(texts),
         unscored=len(texts) - known.size,
         problems=len(problems),
@@ -103,6 +100,20 @@ def evaluate_level(
         records=tuple(_records(job, problems, texts, scores.totals_N, samples)),
         errors=scores.examples,
     )
+
+
+def _completions(
+    sampler: Sampler, problems: Sequence[Problem], samples: int, job: EvaluationJob, seed: int
+) -> list[list[int]]:
+    """Token ids of the samples of each problem, one after another."""
+    seeds = [derive_seed(seed, "evaluation", job.split, problem.id) for problem in problems]
+    return [row for group in sampler.sample(problems, samples, seeds) for row in group.token_ids_G()]
+
+
+def _solved(marks: NDArray[np.float64], samples: int) -> float:
+    """The share of problems with at least one right sample; unscored ones are none."""
+    best = np.nan_to_num(marks.reshape(-1, samples), nan=0.0).max(1)
+    return float((best >= 1).mean())
 
 
 def _records(

@@ -95,6 +95,14 @@ def check_budget(recipe: Recipe) -> None:
         )
 
 
+def check_betas(recipe: Recipe) -> None:
+    """Shares of the past."""
+    for i, beta in enumerate(recipe.federation.server.betas):
+        if not 0 <= beta < 1:
+            problem = f"{beta:g} is outside 0 ≤ beta < 1."
+            raise RecipeError(f"federation.server.betas.{i}", problem, "Use [0.9, 0.99].")
+
+
 def check_reward_range(recipe: Recipe) -> None:
     """A range has a width."""
     bounds = recipe.federation.screening.reward_range

@@ -83,8 +83,7 @@ def check_server(recipe: Recipe) -> None:
     if federation.optimizer not in known:
         raise RecipeError(
             "federation.server_optimizer",
-            f'"{federation.optimizer}" is not defined for "{rule}", which replaces or alternates '
-            "factors.",
+            f'"{federation.optimizer}" is not defined for "{rule}", which replaces or alternates factors.',
             f"Use {' or '.join(map(repr, known))}.".replace("'", '"'),
         )
     if rule in _NOT_LINEAR and federation.server.lr != 1.0:

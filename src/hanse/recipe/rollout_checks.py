@@ -16,9 +16,7 @@ def check_rollouts(recipe: Recipe) -> None:
     if recipe.mode != "federated" or recipe.federation.rollouts == "equal":
         return
     if grpo.dynamic_sampling:
-        problem = (
-            "dynamic sampling keeps informative groups only, which would tell no client from another."
-        )
+        problem = "dynamic sampling keeps informative groups only, which would tell no client from another."
         raise RecipeError(field, problem, 'Use rollouts = "equal", or grpo.screening = "joined".')
     if grpo.mini_batches > 1:
         problem = f"steps would differ in size, and grpo.mini_batches = {grpo.mini_batches} divides them."

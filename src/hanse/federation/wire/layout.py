@@ -45,7 +45,7 @@ class Layout:
     @property
     def numel(self) -> int:
         """Entries of the flat vector."""
-        return sum(prod(shape) for shape in self.shapes)
+        return sum(self.sizes())
 
     @property
     def itemsize(self) -> int:
@@ -54,8 +54,12 @@ class Layout:
 
     def slices(self) -> tuple[slice, ...]:
         """Where each tensor lies in the flat vector, in name order."""
-        ends = accumulate((prod(shape) for shape in self.shapes), initial=0)
+        ends = accumulate(self.sizes(), initial=0)
         return tuple(slice(start, stop) for start, stop in pairwise(ends))
+
+    def sizes(self) -> list[int]:
+        """Entries of each tensor, in name order."""
+        return [prod(shape) for shape in self.shapes]
 
     def digest(self) -> str:
         """SHA-256 (hex) over names, shapes and dtype."""
