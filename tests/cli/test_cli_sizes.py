@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ def test_the_vocabulary_of_worked_sums_is_counted(form: str) -> None:
 @pytest.mark.parametrize("train", ["full", "lora"])
 def test_tiny_equals_the_model(shape: dict[str, int], train: str) -> None:
     from peft import LoraConfig, get_peft_model
+    from peft.tuners.lora import LoraLayer
 
     from hanse.policy.tiny import build_model
     from hanse.tasks.arithmetic import CHARSET
@@ -51,6 +53,10 @@ def test_tiny_equals_the_model(shape: dict[str, int], train: str) -> None:
     assert found.total == sum(p.numel() for p in model.parameters())
     if train == "lora":
         model = get_peft_model(model, LoraConfig(r=3, target_modules="all-linear"))  # type: ignore[assignment]
+        layers = [m for m in model.modules() if isinstance(m, LoraLayer)]
+        assert found.adapted == sum(m.get_base_layer().weight.numel() for m in layers) > 0
+    else:
+        assert found.adapted == 0
     assert found.trainable == sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
@@ -178,6 +184,40 @@ def test_disk_counts_residuals_and_servers() -> None:
     assert by_name(estimate.disk(load_recipe(document), KNOWN))["one round"] == 3 * TRAINED * (8 + 4)
     document["mode"] = "central"
     assert by_name(estimate.disk(load_recipe(document), KNOWN))["one round"] == TRAINED * (8 + 4)
+
+
+LIFTED = Sizes(total=10_000, trainable=100, vocabulary=100, cache_width=8, adapted=3000)
+
+
+@pytest.mark.parametrize(
+    ("rule", "participation", "step", "sent"),
+    [
+        ("flora", 1.0, 500, 5 * 500),
+        ("fedex", 1.0, 400, 5 * 400),
+        ("flora", 0.4, 200, 2 * 3000),
+        ("fedex", 0.2, 0, 1 * 3000),
+    ],
+)
+def test_the_offset_of_the_base_is_counted(rule: str, participation: float, step: int, sent: int) -> None:
+    """Five clients, float32: a sum a client (in memory also the last one), the server's sum and its newest
+    step of K or K - 1 stacked adapters; down goes the step, and the sum where clients miss rounds."""
+    document = {"policy": {"train": "lora", "dtype": "float32"}}
+    plain = load_recipe({**document, "federation": {"participation": participation}})
+    federation = {"aggregation": rule, "participation": participation}
+    recipe = load_recipe({**document, "federation": federation})
+    offset = by_name(estimate.memory(recipe, LIFTED))["offset of the base"]
+    assert offset == 4 * ((2 * 5 + 1) * 3000 + step) + 4 * 3000
+    assert "offset of the base" not in by_name(estimate.memory(plain, LIFTED))
+    stored, before = (by_name(estimate.disk(r, LIFTED))["one round"] for r in (recipe, plain))
+    assert stored - before == 4 * (6 * 3000 + step)
+    down, without = (by_name(estimate.traffic(r, LIFTED))["down, a round"] for r in (recipe, plain))
+    assert down - without == 4 * sent
+
+
+def test_a_step_is_never_larger_than_the_matrices() -> None:
+    recipe = load_recipe({"policy": {"train": "lora"}, "federation": {"aggregation": "flora"}})
+    down = by_name(estimate.traffic(recipe, replace(LIFTED, adapted=300)))["down, a round"]
+    assert down == 5 * (100 + 300) * 4
 
 
 def test_memory() -> None:

@@ -66,6 +66,8 @@ REFUSED = [
         "undoes what",
         'aggregation = "mean"',
     ),
+    ({"server": {"betas": [0.9, 1.0]}}, "server.betas.1", "1 is outside", "[0.9, 0.99]"),
+    ({"server": {"betas": [-0.5, 0.9]}}, "server.betas.0", "-0.5 is outside", "[0.9, 0.99]"),
     ({"weights": {"gamma": 11.0}}, "weights.gamma", "", ""),
     ({"participation": 0.0}, "participation", "", ""),
 ]

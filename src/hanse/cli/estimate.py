@@ -46,26 +46,33 @@ def memory(recipe: Recipe, sizes: Sizes) -> list[Line]:
         from hanse.cli.swarm import memory_of_swarm
 
         return [*memory_of_swarm(recipe, sizes), _logits(recipe, sizes, 1), _cache(recipe, sizes, 1)]
-    policy, clients = recipe.policy, learners(recipe)
+    clients, trained = learners(recipe), sizes.trainable
     workers = min(recipe.runtime.workers, clients)
     hosts = workers if workers == 1 else workers + 1
-    width, trained = _WIDTH[policy.dtype], sizes.trainable
-    base = sizes.total if policy.train == "full" else sizes.total + trained
-    start = 8 if width == 4 else 12 + width
-    what = "gradient, start values" if width == 4 else "float32 masters, gradients, start values"
     state, what_state = _state(recipe)
     kept = f"{clients} × 2 × {trained:,} × {state} B (this round's and the last: {what_state})"
     servers = clients if recipe.mode == "local" else 1
     server, what_server = _server_state(recipe)
+    held = f"{servers} × {trained:,} × {server} B{what_server}"
+    return [
+        *_policies(recipe, sizes, hosts, workers),
+        Line("state of the learners", clients * 2 * trained * state, kept),
+        Line("server's values", servers * trained * server, held),
+        _logits(recipe, sizes, workers),
+        _cache(recipe, sizes, workers),
+    ]
+
+
+def _policies(recipe: Recipe, sizes: Sizes, hosts: int, workers: int) -> list[Line]:
+    """What processes hold of the policy: all to compute with it, workers to train it."""
+    policy, trained = recipe.policy, sizes.trainable
+    width = _WIDTH[policy.dtype]
+    base = sizes.total if policy.train == "full" else sizes.total + trained
+    start = 8 if width == 4 else 12 + width
+    what = "gradient, start values" if width == 4 else "float32 masters, gradients, start values"
     lines = [
         Line("weights", hosts * base * width, f"{_times(hosts)}{base:,} × {width} B"),
         Line(what, hosts * trained * start, f"{_times(hosts)}{trained:,} × {start} B"),
-        Line("state of the learners", clients * 2 * trained * state, kept),
-        Line(
-            "server's values",
-            servers * trained * server,
-            f"{servers} × {trained:,} × {server} B{what_server}",
-        ),
     ]
     if recipe.grpo.beta > 0 and policy.train == "full":
         how = f"{_times(workers)}{trained:,} × {width} B"
@@ -74,7 +81,7 @@ def memory(recipe: Recipe, sizes: Sizes) -> list[Line]:
         from hanse.cli.offset import memory_of_offset
 
         lines.append(memory_of_offset(recipe, sizes, hosts, width))
-    return [*lines, _logits(recipe, sizes, workers), _cache(recipe, sizes, workers)]
+    return lines
 
 
 def _state(recipe: Recipe) -> tuple[int, str]:

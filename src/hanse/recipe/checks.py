@@ -40,6 +40,7 @@ CHECKS: tuple[Check, ...] = (
     federation_checks.check_fixed_weights,
     federation_checks.check_calibration,
     federation_checks.check_budget,
+    federation_checks.check_betas,
     federation_checks.check_reward_range,
     federation_checks.check_rescaling,
     rollout_checks.check_rollouts,
