@@ -24,7 +24,7 @@ CASES = [
     (
         "bad choice",
         'mode = "fed"\n',
-        'mode: "fed" is not a choice. Choose "central", "local" or "federated".',
+        'mode: "fed" is not a choice. Choose "central", "local", "federated" or "swarm".',
     ),
     (
         "bad toml",
@@ -52,7 +52,7 @@ CASES = [
     ("missing data", JSONL.replace("rows.jsonl", "none.jsonl"), "none.jsonl does not exist"),
     ("damaged data", JSONL.replace("rows.jsonl", "bad.jsonl"), "bad.jsonl, line 2 is not JSON"),
     ("missing model folder", JSONL.replace("org/model", "./model"), "policy.path: "),
-    ("tiny policy, other task", JSONL.replace(HF, ""), 'policy.type: the "tiny" policy reads only'),
+    ("tiny policy, other task", JSONL.replace(HF, ""), 'policy.type: the "tiny" policy knows sums only'),
     ("missing reward file", '[[rewards]]\npath = "mine.py:f"\n', "mine.py' does not exist (looked for it in"),
     (
         "missing reward function",

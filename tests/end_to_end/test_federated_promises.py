@@ -105,7 +105,11 @@ ALONE = {
     "norms": ("federation.aggregation=norm-equalised",),
     "signs": ("federation.aggregation=sign-consensus",),
     "rollouts": ("federation.rollouts=informative",),
-    "signals": ("federation.weighting=reward-std", "federation.local=fednova"),
+    "signals": (
+        "federation.weighting=reward-std",
+        "federation.local=fednova",
+        "federation.server_optimizer=plain",
+    ),
     "patches": ("federation.codec=small", "federation.budget.fraction=1.0"),
 }
 
