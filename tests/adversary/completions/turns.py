@@ -110,3 +110,11 @@ def _group(of: Problem, rows: Sequence[tuple[int, ...]], score: Any, form: str) 
         logp_GT=torch.zeros(tokens.shape),
         rewards_G=torch.from_numpy(score([of] * len(rows), texts)),
     )
+
+
+@torch.no_grad()
+def logp_of(name: str, row: Sequence[int]) -> torch.Tensor:
+    """Log-probs of all words at each place of a completion, by one plain forward pass. Shape (T, V)."""
+    prompt = policy().encode(problem(name).prompt)
+    logits = policy().model(input_ids=torch.tensor([[*prompt, *row[:-1]]])).logits[0]
+    return torch.log_softmax(logits[len(prompt) - 1 :].float(), -1)

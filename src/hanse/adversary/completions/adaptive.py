@@ -108,10 +108,12 @@ def _places(known: Knowledge, problem: Problem, words: Sequence[str]) -> list[_P
     own = sorted(known.right(problem), key=lambda body: -_said(words, problem, body.text))[:_OWN]
     sources = [worked] if worked is not None else []
     sources += [parse(body.text, answer, body.text) for body in own]
-    distinct = {source.steps: source for source in reversed(sources)}
+    distinct: dict[tuple[str, ...], Worked] = {}
+    for source in sources:
+        distinct.setdefault(source.steps, source)
     return [
         _Place(problem, source, step)
-        for source in reversed(distinct.values())
+        for source in distinct.values()
         for step in range(1 if source.program else max(1, len(source.steps)))
     ]
 
