@@ -67,6 +67,15 @@ def test_without_the_rounds_time_there_is_no_share_of_it() -> None:
     assert defences(replace(data, rounds=[])) == ""
 
 
+def test_without_defences_there_is_no_table_of_them() -> None:
+    data = swarm_data()
+    rows = [
+        {k: v for k, v in row.items() if "/replay" not in k and "/length" not in k} for row in data.rounds
+    ]
+    assert "swarm/seconds/forward" in rows[1]
+    assert defences(replace(data, rounds=rows)) == ""
+
+
 def test_nodes_and_which_of_them_lies() -> None:
     html = nodes(swarm_data())
     assert cells(html, "node-3") == ["node-3", "lies", "1.000", "28.0", "25%"]
@@ -125,3 +134,13 @@ def test_no_section_speaks_of_clients() -> None:
     assert "Lies accepted" in glossary and "server" not in glossary
     assert "40 kB up a round (10 kB a node)" in page
     assert 'id="clients"' not in page
+
+
+def test_refused_bundles_are_counted_in_words() -> None:
+    data = swarm_data()
+    for count, words in (
+        (3, "3 bundles refused, in whole or in part"),
+        (0, "No node&#x27;s bundle was refused."),
+    ):
+        page = render(replace(data, summary={**data.summary, "counters": {"refused_bundles": count}}))
+        assert words in page

@@ -104,7 +104,7 @@ def test_maps_have_a_number_in_every_cell() -> None:
     end, at = part_of(body, "Attack success at the end"), part_of(body, "Attack success at round 20")
     assert row_of(end, "TEXT", "vertical", "25 %") == ["98%", "10%", "0%"]
     assert row_of(at, "TEXT", "vertical", "25 %") == ["89%", "9%", "0%"]
-    assert "DoS" not in end and "nobody" not in end
+    assert row_of(end, "nobody lies", "vertical", "0 %") == ["0%"] * 3 and "DoS" not in end
     reward = part_of(body, "Honest reward at the end")
     assert row_of(reward, "nobody lies", "vertical", "0 %") == ["0.79"] * 3
     assert row_of(part_of(body, "Honest completions rejected"), "DoS", "vertical", "25 %") == ["0.4%"] * 3
@@ -127,6 +127,21 @@ def test_an_own_control_goes_before_another_arm() -> None:
     for run in arm.told["runs"]:
         run["swarm"]["control"] = {"length": 11.0}
     assert length_without_liars(grid, place, "none") == pytest.approx(11.0)
+
+
+def test_arms_in_which_nobody_lies_may_be_called_by_what_is_measured() -> None:
+    places = {"nobody (TEXT)": "none", "dos": "dos"}
+    arms = [
+        arm_of(label, attack, "none", {"attack": label, "defence": "none"})
+        for label, attack in places.items()
+    ]
+    data = StudyData(study_data().document, arms)
+    grid = grid_of(data)
+    assert grid is not None and grid.attacks == ["dos"]
+    assert grid.labels(grid.places[0]) == ["nobody (TEXT)"]
+    body = swarm(data).body
+    assert row_of(part_of(body, "Length against no attack"), "DoS") == ["2.20×"]
+    assert "nobody (TEXT) over rounds" not in body
 
 
 def test_without_anything_to_compare_with_length_is_in_tokens() -> None:

@@ -26,7 +26,7 @@ def defences(data: ReportData) -> Html:
     rows = [row for row in numbered(data.rounds) if row["round"] > 0]
     keys = [key for kind in (SECONDS, REJECTED) for row in rows for key in row if key.startswith(kind)]
     found = dict.fromkeys(key.split("/", 2)[2] for key in keys)
-    if not found:
+    if set(found) <= {FORWARD}:
         return Html()
     names = [name for name in found if name != FORWARD] + [name for name in found if name == FORWARD]
     total = sum(values(rows, _TIME))

@@ -11,11 +11,14 @@ from hanse.runs.report.reading import part
 from hanse.runs.report.swarm_words import attack_name
 from hanse.runs.study.page.data import Arm, StudyData
 
-NOBODY = "none"
-"""The label of arms in which nobody lies, under `attack`."""
 DOWN = ("attack", "topology", "ratio")
 
 Place = tuple[str, str, str]
+
+
+def honest(place: Place) -> bool:
+    """Whether nobody lies in an arm: its attack is called "none", or "nobody" and perhaps more."""
+    return place[0] == "none" or place[0].startswith("nobody")
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Grid:
 
     @property
     def attacks(self) -> list[str]:
-        return list(dict.fromkeys(attack for attack, _, _ in self.places if attack != NOBODY))
+        return list(dict.fromkeys(place[0] for place in self.places if not honest(place)))
 
     @property
     def heads(self) -> list[str]:
@@ -36,7 +39,7 @@ class Grid:
         return [name for i, name in enumerate(DOWN) if i == 0 or any(place[i] for place in self.places)]
 
     def labels(self, place: Place) -> list[str]:
-        told = ["nobody lies" if place[0] == NOBODY else attack_name(place[0]), *place[1:]]
+        told = ["nobody lies" if place[0] == "none" else attack_name(place[0]), *place[1:]]
         return [text for name, text in zip(DOWN, told, strict=True) if name in self.heads]
 
     def at(self, place: Place, column: str) -> Arm | None:
@@ -76,6 +79,6 @@ def length_without_liars(grid: Grid, place: Place, column: str) -> float | None:
     found = [length for length in own if length is not None]
     if found:
         return sum(found) / len(found)
-    honest = [(p, c) for p, c in grid.arms if p[0] == NOBODY]
-    honest.sort(key=lambda at: (at[0][1] != place[1], at[1] != column))
-    return average(grid.arms[honest[0]], "length") if honest else None
+    others = [(p, c) for p, c in grid.arms if honest(p)]
+    others.sort(key=lambda at: (at[0][1] != place[1], at[1] != column))
+    return average(grid.arms[others[0]], "length") if others else None

@@ -10,7 +10,7 @@ from hanse.runs.report.markup import Html, escape, tag
 from hanse.runs.report.tables import table
 from hanse.runs.study.outcome import spread
 from hanse.runs.study.page.data import Arm
-from hanse.runs.study.page.grid import NOBODY, Grid, Place, average, length_without_liars, summary_of
+from hanse.runs.study.page.grid import Grid, Place, average, honest, length_without_liars, summary_of
 from hanse.runs.study.swarm import AT
 
 _REJECTS_FULL = 0.05
@@ -30,9 +30,8 @@ Tell = Callable[[Arm, Place, str], Shade | None]
 
 def maps(grid: Grid, interest: Sequence[str]) -> list[Html]:
     """Each map of which some cell is known."""
-    attacked = [place for place in grid.places if place[0] != NOBODY]
-    planted = [p for p in attacked if any(average(a, "attack_success") is not None for a in grid.row(p))]
-    others = [place for place in attacked if place not in planted]
+    planted = [p for p in grid.places if any(average(a, "attack_success") is not None for a in grid.row(p))]
+    others = [place for place in grid.places if place not in planted and not honest(place)]
     end = _map(grid, planted, "Attack success at the end", _success("attack_success"), bad=True)
     at = [_map(grid, planted, f"Attack success at round {n}", _success(AT, n), bad=True) for n in interest]
     return [
