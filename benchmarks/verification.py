@@ -15,18 +15,17 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from step.swarm_round import G, Round
 from torch import Tensor
-from torch.nn.functional import pad
 
 from hanse.policy.policy import Policy
-from hanse.policy.rollout import Group
 from hanse.policy.sampler import Sampler, Sampling
 from hanse.recipe.swarm import (
     DefenceSpec,
@@ -39,14 +38,11 @@ from hanse.recipe.swarm import (
     TopKDefence,
     TypicalityDefence,
 )
-from hanse.swarm.assignment import horizontal
-from hanse.swarm.defences import DEFENCES, View
+from hanse.swarm.defences import DEFENCES
 from hanse.swarm.defences.chain import COARSE, Chain
-from hanse.swarm.delivery import Delivery, Tokens
-from hanse.swarm.readings import EDGE, Readings, read_completions
+from hanse.swarm.readings import EDGE
 from hanse.tasks.problem import Problem
 
-G, NODES = 12, 4
 TARGET = 0.25
 CHECKS: list[DefenceSpec] = [TopKDefence(), MinPDefence(), TypicalityDefence(), ReplayDefence()]
 HONEST: dict[str, DefenceSpec] = {
@@ -102,72 +98,11 @@ def build(case: Case) -> tuple[Policy, list[Problem]]:
     return policy, list(task.problems("train"))
 
 
-class Round:
-    """What honest nodes sent: completions of `policy`, `rows` of them decoded at once."""
-
-    def __init__(
-        self, policy: Policy, case: Case, problems: Sequence[Problem], number: int, rows: int
-    ) -> None:
-        start = number * case.P % (len(problems) - case.P + 1)
-        self.problems = list(problems[start : start + case.P])
-        self.assigned = horizontal(f"{number}", [p.id for p in self.problems], G, range(NODES))
-        self.seeds = [self.assigned.seed(p.id) for p in self.problems]
-        self.sampling = replace(case.sampling, rows=rows)
-        self.prompts = [policy.encode(p.prompt) for p in self.problems]
-        self.slots = torch.arange(G).expand(case.P, G)
-        self.sample(policy)
-
-    def sample(self, policy: Policy) -> None:
-        groups = Sampler(policy, self.sampling).sample(self.problems, G, self.seeds)
-        width = max(g.tokens_GT.shape[1] for g in groups)
-        self.tokens = torch.stack([pad(g.tokens_GT, (0, width - g.tokens_GT.shape[1])) for g in groups])
-        self.lengths = torch.stack([g.lengths_G for g in groups])
-        self.stopped = torch.stack([g.terminated_G for g in groups])
-        self.sent = [self._delivery(g, slot) for g in groups for slot in range(G)]
-
-    def _delivery(self, group: Group, slot: int) -> Delivery:
-        n, name = int(group.lengths_G[slot]), group.problem.id
-        finish = "stop" if group.terminated_G[slot] else "length"
-        ids = tuple(group.tokens_GT[slot, :n].tolist())
-        node = self.assigned.owners[name, slot]
-        return Delivery(name, slot, node, self.assigned.seed(name), "now", finish, Tokens(ids))
-
-    def read(self, policy: Policy, edge: float) -> Readings:
-        return read_completions(
-            policy,
-            self.prompts,
-            self.tokens,
-            self.seeds,
-            self.slots,
-            self.sampling,
-            lengths_PG=self.lengths,
-            edge=edge,
-        )
-
-    def view(self, policy: Policy, read: Callable[[], Readings]) -> View:
-        N = len(self.sent)
-        return View(
-            round=0,
-            deliveries_N=self.sent,
-            problems_N=[p for p in self.problems for _ in range(G)],
-            texts_N=[""] * N,
-            tokens_NT=self.tokens.flatten(0, 1),
-            lengths_N=self.lengths.flatten(),
-            terminated_N=self.stopped.flatten(),
-            rewards_N=torch.ones(N, dtype=torch.float64),
-            sampling=self.sampling,
-            assignment=self.assigned,
-            policies=["now"],
-            read=read,
-            eos_ids=policy.eos_ids,
-        )
-
-
 def cost(case: Case, policy: Policy, problems: Sequence[Problem], repeats: int) -> dict[str, Any]:
     """Seconds to sample a round's completions, and to check them."""
     chain, load = Chain(CHECKS), [os.getloadavg()[0]]
     seconds: dict[str, list[float]] = {"generate": [], "forward": [], "checks": []}
-    made = Round(policy, case, problems, 0, case.sampling.rows)
+    made = Round(policy, case.P, case.sampling, problems, 0, case.sampling.rows)
     for repeat in range(repeats + 1):
         begun = time.process_time()
         Sampler(policy, made.sampling).sample(made.problems, G, made.seeds)
@@ -215,19 +150,28 @@ def honest_rejects(case: Case, policy: Policy, problems: Sequence[Problem]) -> l
         "float32 samples, bfloat16 reads": (policy, coarse, rows),
         "bfloat16 samples, bfloat16 reads": (coarse, coarse, rows),
     }
-    return [
+    found = [
         {"condition": name} | _rejects(case, sampler, reader, problems, rows, reader is coarse)
         for name, (sampler, reader, rows) in conditions.items()
     ]
+    other = _rejects(case, policy, policy, problems, rows, False, shift=1)
+    return [*found, {"condition": "NOT HONEST: samples of another slot"} | other]
 
 
 def _rejects(
-    case: Case, sampler: Policy, reader: Policy, problems: Sequence[Problem], rows: int, coarse: bool
+    case: Case,
+    sampler: Policy,
+    reader: Policy,
+    problems: Sequence[Problem],
+    rows: int,
+    coarse: bool,
+    shift: int = 0,
 ) -> dict[str, Any]:
     rejected, total = dict.fromkeys(HONEST, 0), 0
     leads: list[Tensor] = []
     for number in range(case.rounds):
-        made = Round(sampler, case, problems, number, rows)
+        made = Round(sampler, case.P, case.sampling, problems, number, rows)
+        made.slots = made.slots.roll(shift, 1)
         readings = made.read(reader, COARSE if coarse else EDGE)
         seen = made.view(reader, lambda found=readings: found)
         for name, spec in HONEST.items():
