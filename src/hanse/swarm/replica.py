@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -20,16 +20,16 @@ from hanse.policy.rollout import Group
 from hanse.policy.sampler import Sampler, Sampling
 from hanse.recipe.model import GrpoSpec
 from hanse.recipe.swarm import SwarmSpec
-from hanse.swarm.accounting import Account, Standing, account
 from hanse.swarm.assignment import Assignment
+from hanse.swarm.booking import book, groups_of
 from hanse.swarm.collect import Grid, Written, choices, make_grid, open_bundles, place
 from hanse.swarm.defences.base import View
 from hanse.swarm.defences.chain import Chain, Inspection
 from hanse.swarm.delivery import Bundle, Delivery, Limits, Text, Tokens
 from hanse.swarm.draw import assign, drawn
-from hanse.swarm.foreign import foreign_weights
 from hanse.swarm.mixing import mixed
 from hanse.swarm.readings import Readings, read_completions
+from hanse.swarm.scribe import Scribe
 from hanse.tasks.problem import Problem
 
 _REMEMBERED = 8
@@ -87,7 +87,7 @@ class Replica:
         self.nodes = list(range(swarm.nodes))
         self.alone, self.seed = alone, seed
         self.state = ReplicaState(f"{seed}", [self.policy.sha256()])
-        self._written: dict[tuple[str, int], Written] = {}
+        self._scribe = Scribe(self.sampler, self.problems, tokens=swarm.one_policy)
         self._ids = sorted(self.problems)
 
     @property
@@ -118,67 +118,20 @@ class Replica:
 
     def write(self, assignment: Assignment, nodes: Sequence[int]) -> None:
         """Sample what these nodes owe, in one go."""
-        slots: dict[str, list[int]] = {}
-        for node in nodes:
-            for problem, owed in assignment.of(node).items():
-                slots.setdefault(problem, []).extend(owed)
-        self._sample(assignment, slots)
-
-    def _sample(self, assignment: Assignment, slots: Mapping[str, Sequence[int]]) -> None:
-        alike: dict[tuple[int, ...], list[str]] = {}
-        for problem, owed in slots.items():
-            missing = tuple(s for s in sorted(owed) if (problem, s) not in self._written)
-            if missing:
-                alike.setdefault(missing, []).append(problem)
-        for owed, names in alike.items():
-            chosen = [self.problems[name] for name in names]
-            seeds = [assignment.seed(name) for name in names]
-            for group in self.sampler.sample(chosen, len(owed), seeds, owed):
-                self._keep(group, owed, assignment)
-
-    def _keep(self, group: Group, slots: Sequence[int], assignment: Assignment) -> None:
-        name = group.problem.id
-        for slot, rollout in zip(slots, group, strict=True):
-            stopped = rollout.finish == "stop"
-            owner = assignment.owners.get((name, slot))
-            delivery = None
-            if owner is not None:
-                claims = rollout.logp_T.float().cpu().numpy()
-                said = (
-                    Tokens(rollout.token_ids, claims)
-                    if self.swarm.one_policy
-                    else self._text(rollout.token_ids)
-                )
-                seed = assignment.seed(name)
-                delivery = Delivery(name, slot, owner, seed, self.digest, rollout.finish, said)
-            self._written[name, slot] = Written(name, slot, rollout.token_ids, stopped, delivery)
-
-    def _text(self, ids: Sequence[int]) -> Text:
-        return Text(self.policy.decode([ids])[0])
+        self._scribe.write(assignment, nodes, self.digest)
 
     def deliveries(self, assignment: Assignment, node: int) -> list[Delivery]:
         """What an honest node sends, in order of the assignment."""
-        self.write(assignment, [node])
-        keys = [(name, slot) for name, slots in assignment.of(node).items() for slot in slots]
-        found = [self._written[key].delivery for key in keys]
-        return [delivery for delivery in found if delivery is not None]
+        return self._scribe.deliveries(assignment, node, self.digest)
 
     def learn(self, number: int, beacon: str, said: Mapping[int, bytes]) -> Outcome:
         """One round: read what all have sent, decide what to believe, take one step."""
         bundles, refused = open_bundles(said, number, self.limits)
         assignment = self._agreed(beacon, bundles)
-        written, strange = place(
-            bundles,
-            assignment,
-            self.policy,
-            self.spec.max_new_tokens,
-            Tokens if self.swarm.one_policy else Text,
-        )
-        written = self._with_own([self._original(w) for w in written], assignment)
-        names = assignment.problems
-        grid = make_grid(written, names, self.spec.group_size + self.swarm.rebaseline, self.policy.pad_id)
-        problems = [self.problems[w.problem] for w in written]
-        ids = [list(w.ids) for w in written]
+        written, strange = self._placed(bundles, assignment)
+        slots = self.spec.group_size + self.swarm.rebaseline
+        grid = make_grid(written, assignment.problems, slots, self.policy.pad_id)
+        problems, ids = [self.problems[w.problem] for w in written], [list(w.ids) for w in written]
         texts = self.policy.decode(ids)
         scores = self.scorer.score(problems, texts, ids)
         rewards = torch.from_numpy(scores.totals_N).double()
@@ -186,45 +139,44 @@ class Replica:
         readings = self._readings(grid, assignment)
         forward = time.perf_counter() - begun
         inspection = self._inspect(number, assignment, written, texts, rewards, grid, readings)
-        groups = self._groups(grid, names, rewards, inspection.standing_N, readings, written)
+        groups = self._groups(grid, assignment.problems, rewards, inspection.standing_N, readings, written)
         metrics = self.learner.step(groups) if groups else {}
-        self._written.clear()
-        self.state = ReplicaState(
-            beacon, [self.policy.sha256(), *self.state.digests][:_REMEMBERED], inspection.memory
-        )
+        self._scribe.forget()
+        digests = [self.policy.sha256(), *self.state.digests][:_REMEMBERED]
+        self.state = ReplicaState(beacon, digests, inspection.memory)
         return Outcome(
-            written,
-            problems,
-            texts,
-            rewards,
-            grid.rows(grid.lengths_PS),
-            inspection,
-            refused | strange,
-            forward,
-            metrics,
-            scores.errors,
+            written_N=written,
+            problems_N=problems,
+            texts_N=texts,
+            rewards_N=rewards,
+            lengths_N=grid.rows(grid.lengths_PS),
+            inspection=inspection,
+            refused=refused | strange,
+            forward_seconds=forward,
+            metrics=metrics,
+            errors=scores.errors,
         )
+
+    def _placed(
+        self, bundles: Mapping[int, Bundle], assignment: Assignment
+    ) -> tuple[list[Written], dict[int, str]]:
+        """Completions in their places, the receiver's own as it sampled them and, beside every group, in
+        further slots."""
+        kind = Tokens if self.swarm.one_policy else Text
+        written, strange = place(bundles, assignment, self.policy, self.spec.max_new_tokens, kind)
+        written = [self._scribe.original(w) if self._is_own(w) else w for w in written]
+        first = self.spec.group_size
+        further = range(first, first + self.swarm.rebaseline)
+        return written + self._scribe.further(assignment, further, self.digest), strange
+
+    def _is_own(self, written: Written) -> bool:
+        return written.delivery is None or written.delivery.node == self.alone
 
     def _agreed(self, beacon: str, bundles: Mapping[int, Bundle]) -> Assignment:
         """The assignment that the deliveries are held against."""
         if self.swarm.prompts == "assigned":
             return self.assignment(beacon)
         return self.assignment(beacon, choices(bundles, self.problems, self.owned_problems))
-
-    def _original(self, written: Written) -> Written:
-        """A completion of the receiver's own as it was sampled: its text may have other tokens."""
-        if written.delivery is None or written.delivery.node != self.alone:
-            return written
-        return self._written.get((written.problem, written.slot), written)
-
-    def _with_own(self, written: list[Written], assignment: Assignment) -> list[Written]:
-        """With the receiver's own completions beside every group, in further slots."""
-        if not self.swarm.rebaseline:
-            return written
-        first = self.spec.group_size
-        further = range(first, first + self.swarm.rebaseline)
-        self._sample(assignment, dict.fromkeys(assignment.problems, further))
-        return written + [self._written[name, slot] for name in assignment.problems for slot in further]
 
     def _readings(self, grid: Grid, assignment: Assignment) -> Readings:
         names, (P, S) = assignment.problems, grid.lengths_PS.shape
@@ -254,9 +206,7 @@ class Replica:
         readings: Readings,
     ) -> Inspection:
         """Only what others have sent is inspected; nodes of one policy inspect their own alike."""
-        foreign = [
-            i for i, w in enumerate(written) if w.delivery is not None and w.delivery.node != self.alone
-        ]
+        foreign = [i for i, w in enumerate(written) if not self._is_own(w)]
         cells = grid.cell_N[foreign]
         view = View(
             round=number,
@@ -283,39 +233,10 @@ class Replica:
         readings: Readings,
         written: Sequence[Written],
     ) -> list[Group]:
-        """Groups with advantages; NaN rewards keep what has no gradient out of the loss."""
-        rewards = grid.spread(rewards_N, torch.nan)
-        standing = grid.spread(standing_N, Standing.DROPPED)
-        booked = account(rewards, standing, baseline=self.spec.baseline, scale=self.spec.scale)
-        booked = self._weighted(booked, grid, readings, written)
-        active = torch.where(booked.active_PG, rewards.nan_to_num(0.0), torch.nan)
-        logp = readings.logp_NT.view_as(grid.tokens_PST)
-        device = self.policy.device
-        groups = [
-            Group(
-                problem=self.problems[name],
-                prompt_ids=self.policy.encode(self.problems[name].prompt),
-                tokens_GT=grid.tokens_PST[i].to(device),
-                lengths_G=grid.lengths_PS[i].to(device),
-                terminated_G=grid.stopped_PS[i].to(device),
-                logp_GT=logp[i].to(device),
-                rewards_G=active[i],
-                advantages_G=booked.advantages_PG[i],
-            )
-            for i, name in enumerate(names)
-        ]
-        kept = mixed(
-            self.swarm, names, booked.advantages_PG, written, self.alone, self.seed, self.state.beacon
-        )
+        own = torch.tensor([self._is_own(w) for w in written], dtype=torch.bool)
+        booked = book(grid, rewards_N, standing_N, own, readings, self.swarm, self.spec)
+        problems = [self.problems[name] for name in names]
+        groups = groups_of(booked, grid, rewards_N, readings, problems, self.policy)
+        beacon, advantages = self.state.beacon, booked.advantages_PG
+        kept = mixed(self.swarm, names, advantages, written, self.alone, self.seed, beacon)
         return groups if kept is None else [groups[i] for i in kept]
-
-    def _weighted(
-        self, booked: Account, grid: Grid, readings: Readings, written: Sequence[Written]
-    ) -> Account:
-        """Advantages of foreign completions by how likely the receiver would have written them."""
-        if self.swarm.foreign_weight == "none":
-            return booked
-        own = torch.tensor([w.delivery is None or w.delivery.node == self.alone for w in written])
-        damped = foreign_weights(readings, grid, booked.advantages_PG, self.swarm)
-        untouched = grid.spread(own, False)
-        return replace(booked, advantages_PG=torch.where(untouched, booked.advantages_PG, damped))
