@@ -13,6 +13,7 @@ from hanse.errors import RecipeError
 from hanse.recipe.load import dump_recipe
 from hanse.recipe.study import load_study
 from hanse.runs.study import run_study
+from hanse.runs.study.document import failures
 from hanse.runs.study.page.data import Arm, StudyData
 from hanse.runs.study.page.grid import grid_of, length_without_liars
 from hanse.runs.study.page.swarm import swarm
@@ -144,6 +145,17 @@ def test_arms_in_which_nobody_lies_may_be_called_by_what_is_measured() -> None:
     assert "nobody (TEXT) over rounds" not in body
 
 
+def test_a_defence_against_one_attack_has_a_row_instead_of_a_column() -> None:
+    data = study_data()
+    rare = {"attack": "text", "topology": "horizontal", "ratio": "25 %", "defence": "top-k, zero"}
+    arm = arm_of("rare", "text", "top-k", rare)
+    body = swarm(StudyData(data.document, [*data.arms, arm])).body
+    assert "top-k, zero" not in part_of(body, "Attack success at the end")
+    further = part_of(body, "Further defences, each against one attack")
+    assert row_of(further, "TEXT", "horizontal", "25 %", "top-k, zero") == ["10%", "9%", "0.69", "0.4%"]
+    assert "Further defences" not in swarm(data).body
+
+
 def test_without_anything_to_compare_with_length_is_in_tokens() -> None:
     arm = arm_of("a", "dos", "none", {"attack": "dos", "defence": "none"})
     body = swarm(StudyData(study_data().document, [arm])).body
@@ -208,6 +220,7 @@ def study_file(folder: Path, study: str = STUDY) -> Path:
 def test_a_study_that_runs(tmp_path: Path) -> None:
     run_study(load_study(study_file(tmp_path)), out=tmp_path)
     document = json.loads((tmp_path / "hail/study.json").read_text())
+    assert failures(document) == []
     arm = document["arms"]["garbage"]
     summary = json.loads((tmp_path / "hail/runs/garbage/seed-0/summary.json").read_text())
     assert arm["group"] == {"attack": "garbage", "defence": "none"}

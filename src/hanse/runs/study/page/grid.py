@@ -34,6 +34,12 @@ class Grid:
         return list(dict.fromkeys(place[0] for place in self.places if not honest(place)))
 
     @property
+    def common(self) -> list[str]:
+        """Defences that stand in several rows; all of them where none does."""
+        many = [column for column in self.columns if sum(other == column for _, other in self.arms) > 1]
+        return many or list(self.columns)
+
+    @property
     def heads(self) -> list[str]:
         """Labels that tell rows apart."""
         return [name for i, name in enumerate(DOWN) if i == 0 or any(place[i] for place in self.places)]

@@ -2,97 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hanse.runs.report.formats import MISSING, fixed
-from hanse.runs.report.markup import Html, escape, tag
+from hanse.runs.report.markup import Html, tag
 from hanse.runs.report.tables import table
-from hanse.runs.study.outcome import spread
-from hanse.runs.study.page.data import Arm
-from hanse.runs.study.page.grid import Grid, Place, average, honest, length_without_liars, summary_of
+from hanse.runs.study.page.grid import Grid, Place, average, honest
+from hanse.runs.study.page.shades import Tell, cell, length, rejects, reward, success
 from hanse.runs.study.swarm import AT
-
-_REJECTS_FULL = 0.05
 
 
 @dataclass(frozen=True)
-class Shade:
-    """A cell: its number, how dark it is from 0 to 1, what the pointer is told."""
+class Measure:
+    """`bad`: more is worse."""
 
-    text: str
-    share: float
-    told: str = ""
-
-
-Tell = Callable[[Arm, Place, str], Shade | None]
+    caption: str
+    head: str
+    places: Sequence[Place]
+    tell: Tell
+    bad: bool = True
 
 
 def maps(grid: Grid, interest: Sequence[str]) -> list[Html]:
-    """Each map of which some cell is known."""
+    """Each map of which some cell is known, of defences that meet several attacks; then the other arms."""
+    measures = _measures(grid, interest)
+    return [*(_map(grid, measure) for measure in measures), _rare(grid, measures)]
+
+
+def _measures(grid: Grid, interest: Sequence[str]) -> list[Measure]:
     planted = [p for p in grid.places if any(average(a, "attack_success") is not None for a in grid.row(p))]
     others = [place for place in grid.places if place not in planted and not honest(place)]
-    end = _map(grid, planted, "Attack success at the end", _success("attack_success"), bad=True)
-    at = [_map(grid, planted, f"Attack success at round {n}", _success(AT, n), bad=True) for n in interest]
+    at = [
+        Measure(f"Attack success at round {n}", f"success at {n}", planted, success(AT, n)) for n in interest
+    ]
     return [
-        end,
+        Measure("Attack success at the end", "attack success", planted, success("attack_success")),
         *at,
-        _map(grid, others, "Length against no attack", lambda a, p, c: _length(grid, a, p, c), bad=True),
-        _map(grid, grid.places, "Honest reward at the end", lambda a, p, c: _reward(a)),
-        _map(grid, grid.places, "Honest completions rejected", lambda a, p, c: _rejects(a), bad=True),
+        Measure("Length against no attack", "length", others, length(grid)),
+        Measure("Honest reward at the end", "honest reward", grid.places, reward, bad=False),
+        Measure("Honest completions rejected", "honest rejects", grid.places, rejects),
     ]
 
 
-def _map(grid: Grid, places: Sequence[Place], caption: str, tell: Tell, bad: bool = False) -> Html:
-    rows, known = [], False
-    for place in places:
-        cells = []
-        for column in grid.columns:
-            arm = grid.at(place, column)
-            shade = None if arm is None else tell(arm, place, column)
-            known = known or shade is not None
-            cells.append(_cell(shade, bad))
-        rows.append([*grid.labels(place), *cells])
-    heads, above = [*grid.heads, *grid.columns], [("", len(grid.heads)), ("defence", len(grid.columns))]
-    return table(caption, heads, rows, texts=len(grid.heads), groups=above) if known else Html()
+def _shade(grid: Grid, measure: Measure, place: Place, column: str) -> Html:
+    arm = grid.at(place, column) if place in measure.places else None
+    return cell(None if arm is None else measure.tell(arm, place, column), measure.bad)
 
 
-def _cell(shade: Shade | None, bad: bool) -> Html:
-    if shade is None:
-        return escape(MISSING)
-    style = f"--share:{100 * min(1.0, max(0.0, shade.share)):.0f}%"
-    return tag(
-        "span", shade.text, class_="heat bad" if bad else "heat", style=style, title=shade.told or None
-    )
+def _map(grid: Grid, measure: Measure) -> Html:
+    columns = grid.common
+    found = {place: [_shade(grid, measure, place, column) for column in columns] for place in measure.places}
+    rows = [[*_labels(grid, place), *cells] for place, cells in found.items() if any("<" in c for c in cells)]
+    heads, above = [*grid.heads, *columns], [("", len(grid.heads)), ("defence", len(columns))]
+    return table(measure.caption, heads, rows, texts=len(grid.heads), groups=above)
 
 
-def _success(*keys: str) -> Tell:
-    def tell(arm: Arm, place: Place, column: str) -> Shade | None:
-        value = average(arm, *keys)
-        return None if value is None else Shade(f"{value:.0%}", value, spread(summary_of(arm, *keys)))
-
-    return tell
-
-
-def _reward(arm: Arm) -> Shade | None:
-    value = average(arm, "honest_reward")
-    return None if value is None else Shade(fixed(value, 2), value, spread(summary_of(arm, "honest_reward")))
-
-
-def _rejects(arm: Arm) -> Shade | None:
-    """Full colour from 5 % on."""
-    value = average(arm, "honest_rejects")
-    if value is None:
-        return None
-    return Shade(f"{value:.1%}", value / _REJECTS_FULL, spread(summary_of(arm, "honest_rejects"), 4))
+def _rare(grid: Grid, measures: Sequence[Measure]) -> Html:
+    """Arms whose defence meets one attack only: a row each."""
+    arms = [(place, column) for place, column in grid.arms if column not in grid.common]
+    cells = [[_shade(grid, measure, *arm) for measure in measures] for arm in arms]
+    kept = [i for i in range(len(measures)) if any("<" in row[i] for row in cells)]
+    rows = [
+        [*_labels(grid, place), _whole(column), *(row[i] for i in kept)]
+        for (place, column), row in zip(arms, cells, strict=True)
+    ]
+    heads = [*grid.heads, "defence", *(measures[i].head for i in kept)]
+    return table("Further defences, each against one attack", heads, rows, texts=len(grid.heads) + 1)
 
 
-def _length(grid: Grid, arm: Arm, place: Place, column: str) -> Shade | None:
-    """Full colour from twice the length on; tokens where there is nothing to compare with."""
-    value, before = average(arm, "length"), length_without_liars(grid, place, column)
-    if value is None:
-        return None
-    told = f"{spread(summary_of(arm, 'length'), 1)} tokens"
-    if not before:
-        return Shade(fixed(value, 1), 0.0, told)
-    return Shade(f"{value / before:.2f}×", value / before - 1, f"{told}, {fixed(before, 1)} without liars")
+def _labels(grid: Grid, place: Place) -> list[Html]:
+    return [_whole(label) for label in grid.labels(place)]
+
+
+def _whole(text: str) -> Html:
+    return tag("span", text, class_="whole")
