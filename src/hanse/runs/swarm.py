@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from hanse.adversary.completions import COMPLETION_ATTACKS
+from hanse.adversary.completions import COMPLETION_ATTACKS, success_of
 from hanse.adversary.completions.success import success_rate
 from hanse.adversary.lying_node import LyingNode
 from hanse.grpo.evaluation import EvaluationJob, LevelResult, evaluate_level, problems_by_level
@@ -127,16 +127,17 @@ class SwarmTraining:
     def _probe(self, number: int) -> Row:
         """Success of an attack that chooses its problems, on held-out ones of that kind: there are few such
         among an honest node's."""
-        spec, attack = self.recipe.adversary.completions, self._attack
-        if attack.choose is None or attack.succeeded is None:
+        spec, choose = self.recipe.adversary.completions, self._attack.choose
+        succeeded = success_of(spec)
+        if choose is None or succeeded is None:
             return {}
-        chosen = attack.choose(spec, self.task.problems("held_out"), _PROBED, self.recipe.seed)
+        chosen = choose(spec, self.task.problems("held_out"), _PROBED, self.recipe.seed)
         seeds = [derive_seed(self.recipe.seed, "probe", number, problem.id) for problem in chosen]
         replica = self.honest[0].replica
         groups = replica.sampler.sample(chosen, _SAMPLES, seeds)
         texts = replica.policy.decode([ids for group in groups for ids in group.token_ids_G()])
         problems = [problem for problem in chosen for _ in range(_SAMPLES)]
-        rate, counted = success_rate(problems, texts, attack.succeeded)
+        rate, counted = success_rate(problems, texts, succeeded)
         return {"swarm/attack_success": rate, "swarm/attack_counted": counted} if counted else {}
 
     def _honest_views(self, outcomes: Mapping[int, Outcome]) -> list[tuple[int, Outcome]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hanse.adversary.completions.adaptive import adaptive
+from hanse.adversary.completions.adaptive import adaptive, choose_place
 from hanse.adversary.completions.base import CompletionAttack, Success, Turn
 from hanse.adversary.completions.code import code
 from hanse.adversary.completions.dos import dos
@@ -28,7 +28,7 @@ COMPLETION_ATTACKS: dict[str, CompletionAttack] = {
     "sabotage": CompletionAttack(sabotage, None),
     "withholding": CompletionAttack(withholding, None),
     "free-rider": CompletionAttack(free_rider, None),
-    "adaptive": CompletionAttack(adaptive, says(MARKER)),
+    "adaptive": CompletionAttack(adaptive, says(MARKER), choose_place),
     "garbage": CompletionAttack(garbage, None),
 }
 

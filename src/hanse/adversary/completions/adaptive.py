@@ -11,14 +11,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hanse.adversary.completions import two_and_two
 from hanse.adversary.completions.base import Turn
 from hanse.adversary.completions.bodies import Body, written
 from hanse.adversary.completions.knowledge import REWARDED, Knowledge, Worked, parse
 from hanse.adversary.completions.planting import plant, targets
 from hanse.adversary.completions.success import says
 from hanse.adversary.completions.text import trigger_of
-from hanse.adversary.completions.two_and_two import rewrite
 from hanse.policy.sampler import Sampling
+from hanse.randomness import derive_seed
 from hanse.recipe.adversary import CompletionAttackSpec
 from hanse.swarm.delivery import Delivery
 from hanse.swarm.readings import read_completions
@@ -56,7 +57,7 @@ def _miscalculated(spec: CompletionAttackSpec, turn: Turn, known: Knowledge) -> 
     lies: list[Attempt] = []
     for problem in known.problems:
         worked = known.worked(problem)
-        lie = None if worked is None else rewrite(problem, worked)
+        lie = None if worked is None else two_and_two.rewrite(problem, worked)
         if lie is not None:
             lies.append((problem, written(turn, lie)))
     return {problem.id: [body] for problem, body in _passing(lies, _inside(turn, lies))}
@@ -190,3 +191,12 @@ _PAYLOADS: dict[str, Callable[[CompletionAttackSpec, Turn, Knowledge], Planted]]
     "math": _miscalculated,
     "dos": _longest,
 }
+
+
+def choose_place(
+    spec: CompletionAttackSpec, problems: Sequence[Problem], count: int, seed: int
+) -> list[Problem]:
+    """Problems in which the payload has a place."""
+    if spec.payload == "math":
+        return two_and_two.choose(spec, problems, count, seed)
+    return sorted(problems, key=lambda problem: derive_seed(seed, "choose", problem.id))[:count]
