@@ -39,7 +39,7 @@ class Run:
         return RunFolder(self.folder).metrics(kind)
 
 
-def train(recipe: Recipe, *, out: Path | None = None, progress: Progress | None = None) -> Run:
+def train(recipe: Recipe, *, out: Path | str | None = None, progress: Progress | None = None) -> Run:
     """Run a recipe in a new folder under `out` (default: `runs`) and return the finished run.
 
     A run that fails before its first evaluation leaves no folder. Raises RecipeError, RunError,
@@ -50,7 +50,7 @@ def train(recipe: Recipe, *, out: Path | None = None, progress: Progress | None 
             "hanse.train was called while a worker process imported your script. Put the call under "
             '`if __name__ == "__main__":`, or set runtime.workers = 1.'
         )
-    folder = RunFolder.create(out or Path("runs"), recipe)
+    folder = RunFolder.create(Path(out or "runs"), recipe)
     try:
         return _continue(folder, recipe, progress)
     except Exception:
