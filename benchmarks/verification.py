@@ -114,22 +114,24 @@ def cost(case: Case, policy: Policy, problems: Sequence[Problem], repeats: int) 
             seconds["generate"].append(generated - begun)
             seconds["forward"].append(read - generated)
             seconds["checks"].append(time.process_time() - read)
+    return _summary(seconds, len(made.sent)) | {
+        "mean_length": float(made.lengths.float().mean()),
+        "load_average": [*load, os.getloadavg()[0]],
+    }
+
+
+def _summary(seconds: dict[str, list[float]], completions: int) -> dict[str, Any]:
     median = {name: statistics.median(values) for name, values in seconds.items()}
     verify = median["forward"] + median["checks"]
+    repeats = zip(seconds["generate"], seconds["forward"], seconds["checks"], strict=True)
     return {
         "seconds": median,
-        "seconds_a_completion": {k: v / len(made.sent) for k, v in median.items()},
+        "seconds_a_completion": {k: v / completions for k, v in median.items()},
         "ours": verify,
         "peer": median["generate"],
         "ratio": verify / median["generate"],
-        "forward_share": median["forward"] / median["generate"],
-        "ratios_by_repeat": [
-            (f + c) / g
-            for g, f, c in zip(seconds["generate"], seconds["forward"], seconds["checks"], strict=True)
-        ],
+        "ratios_by_repeat": [(f + c) / g for g, f, c in repeats],
         "target": TARGET,
-        "mean_length": float(made.lengths.float().mean()),
-        "load_average": [*load, os.getloadavg()[0]],
     }
 
 

@@ -72,16 +72,16 @@ def read_completions(
 ) -> Readings:
     """Readings of G completions of each of P prompts, rows in (P, G) order, where the tokens are.
 
-    `top_k`: of the margin; None is the sampler's. `lengths_PG`: what is behind them is left out (0): with
-    completions of different lengths that saves most of the time. `edge`: see EDGE. Prompts are read once.
+    `top_k`: of the margin; None is the sampler's. `lengths_PG`: what is behind them is left out (0), which
+    saves time. `edge`: see EDGE. Prompts are read once.
     """
     P, G, T = tokens_PGT.shape
     device = policy.device
     lengths = (torch.full((P, G), T) if lengths_PG is None else lengths_PG.long().cpu()).flatten()
     seeds = torch.tensor(list(seeds_P), dtype=torch.int64).repeat_interleave(G)
     keys = stream_keys(seeds, slots_PG.to(seeds).reshape(-1))
-    policy.model.eval()
     reader = _Reader(sampling, policy.vocabulary, sampling.top_k if top_k is None else top_k, edge)
+    policy.model.eval()
     out = torch.zeros(len(fields(Readings)), P * G, T, device=device)
     for p in range(0, P, _PROMPTS_AT_ONCE):
         some = slice(p * G, min(P, p + _PROMPTS_AT_ONCE) * G)
