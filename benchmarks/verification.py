@@ -130,6 +130,7 @@ def _summary(seconds: dict[str, list[float]], completions: int) -> dict[str, Any
         "ours": verify,
         "peer": median["generate"],
         "ratio": verify / median["generate"],
+        "forward_share": median["forward"] / median["generate"],
         "ratios_by_repeat": [(f + c) / g for g, f, c in repeats],
         "target": TARGET,
     }
