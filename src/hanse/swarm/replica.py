@@ -220,6 +220,7 @@ class Replica:
             sampling=self.sampling,
             assignment=assignment,
             policies=list(self.state.digests),
+            eos_ids=self.policy.eos_ids,
             read=lambda: readings.select(cells),
         )
         return self.chain.inspect(view, self.state.memory).among(foreign, len(written))
