@@ -23,8 +23,7 @@ def save_client(folder: Path, index: int, state: ClientState) -> None:
 
     The last replies are not kept: server and clients are restored together.
     """
-    learner = state.learner
-    tensors = {"first": learner.moments.first, "second": learner.moments.second}
+    tensors = learner_tensors(state.learner)
     optional = {"residual": state.residual, "unsent": state.unsent, "base": state.base}
     optional |= {"personal": state.personal, "offset": state.offset, "success": state.success}
     tensors |= {name: tensor for name, tensor in optional.items() if tensor is not None}
@@ -34,11 +33,7 @@ def save_client(folder: Path, index: int, state: ClientState) -> None:
         "cursor": state.cursor,
         "base_digest": state.base_digest,
         "offset_version": state.offset_version,
-        "step": learner.step,
-        "updates": learner.moments.updates,
-        "non_finite_streak": learner.non_finite_streak,
-        "micro_batch": learner.micro_batch,
-        "counters": dict(learner.counters),
+        **learner_fields(state.learner),
     }
     save_tensors(folder / f"client-{index:04d}.safetensors", tensors, fields)
 
@@ -46,15 +41,8 @@ def save_client(folder: Path, index: int, state: ClientState) -> None:
 def load_client(folder: Path, index: int) -> ClientState:
     """Raises RunError where the file is missing or damaged."""
     tensors, fields = load_tensors(folder / f"client-{index:04d}.safetensors")
-    learner = LearnerState(
-        moments=Moments(tensors["first"], tensors["second"], fields["updates"]),
-        step=fields["step"],
-        non_finite_streak=fields["non_finite_streak"],
-        micro_batch=fields["micro_batch"],
-        counters=Counter(fields["counters"]),
-    )
     return ClientState(
-        learner,
+        learner_of(tensors, fields),
         round=fields["round"],
         cursor=fields["cursor"],
         residual=tensors.get("residual"),
@@ -66,6 +54,31 @@ def load_client(folder: Path, index: int) -> ClientState:
         offset_version=fields.get("offset_version", 0),
         success=tensors.get("success"),
         kept=unprefixed("kept", tensors),
+    )
+
+
+def learner_tensors(learner: LearnerState) -> dict[str, Tensor]:
+    return {"first": learner.moments.first, "second": learner.moments.second}
+
+
+def learner_fields(learner: LearnerState) -> dict[str, Any]:
+    return {
+        "step": learner.step,
+        "updates": learner.moments.updates,
+        "non_finite_streak": learner.non_finite_streak,
+        "micro_batch": learner.micro_batch,
+        "counters": dict(learner.counters),
+    }
+
+
+def learner_of(tensors: Mapping[str, Tensor], fields: Mapping[str, Any]) -> LearnerState:
+    """The learner that these tensors and fields, among others, were written for."""
+    return LearnerState(
+        moments=Moments(tensors["first"], tensors["second"], fields["updates"]),
+        step=fields["step"],
+        non_finite_streak=fields["non_finite_streak"],
+        micro_batch=fields["micro_batch"],
+        counters=Counter(fields["counters"]),
     )
 
 
