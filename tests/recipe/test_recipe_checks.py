@@ -11,6 +11,7 @@ from hanse.recipe.load import load_recipe
 from hanse.recipe.model import GrpoSpec, Recipe
 from hanse.recipe.pairs import BUILT_IN_REWARDS
 from hanse.tasks.rewards.resolve import BUILT_IN
+from tests.recipe.refusal import assert_refused
 
 HF = {"type": "hf", "path": "org/model"}
 WORKED = {"type": "worked-sums"}
@@ -252,12 +253,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("document", "field", "problem", "remedy"), REFUSED)
 def test_refused(document: dict[str, Any], field: str, problem: str, remedy: str) -> None:
-    with pytest.raises(RecipeError) as caught:
-        load_recipe(document)
-    assert caught.value.field == field
-    assert problem in caught.value.problem
-    assert remedy in caught.value.remedy
-    assert caught.value.exit_code == 2
+    assert_refused(document, field, problem, remedy)
 
 
 ALLOWED: list[dict[str, Any]] = [

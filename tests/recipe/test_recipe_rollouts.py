@@ -9,6 +9,7 @@ import pytest
 from hanse.errors import RecipeError
 from hanse.recipe.advice import advice
 from hanse.recipe.load import load_recipe
+from tests.recipe.refusal import assert_refused
 
 INFORMATIVE = {"rollouts": "informative"}
 
@@ -46,11 +47,7 @@ INFORMATIVE = {"rollouts": "informative"}
     ],
 )
 def test_refused(document: dict[str, Any], field: str, problem: str, remedy: str) -> None:
-    with pytest.raises(RecipeError) as caught:
-        load_recipe(document)
-    assert caught.value.field == field
-    assert problem in caught.value.problem
-    assert remedy in caught.value.remedy
+    assert_refused(document, field, problem, remedy)
 
 
 def test_a_swarm_chooses_its_problems_by_itself() -> None:

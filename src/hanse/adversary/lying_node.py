@@ -6,10 +6,10 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import torch
 
 from hanse.adversary.completions import COMPLETION_ATTACKS
 from hanse.adversary.completions.base import Turn
+from hanse.grpo.step import score_groups
 from hanse.policy.rollout import Group
 from hanse.randomness import derive_seed
 from hanse.recipe.adversary import CompletionAttackSpec
@@ -81,11 +81,8 @@ class LyingNode(Node):
 
     def _sample(self, problems: Sequence[Problem], count: int, seeds: Sequence[int]) -> list[Group]:
         groups = self.replica.sampler.sample(problems, count, seeds)
-        ids = [row for group in groups for row in group.token_ids_G()]
-        repeated = [problem for problem in problems for _ in range(count)]
-        rewards = self._score(repeated, self.replica.policy.decode(ids))
-        for i, group in enumerate(groups):
-            group.rewards_G = torch.from_numpy(rewards[i * count : (i + 1) * count])
+        if groups:
+            score_groups(groups, self.replica.sampler, self.replica.scorer)
         return groups
 
     def _score(

@@ -55,7 +55,7 @@ def memory(recipe: Recipe, sizes: Sizes) -> list[Line]:
     server, what_server = _server_state(recipe)
     held = f"{servers} × {trained:,} × {server} B{what_server}"
     return [
-        *_policies(recipe, sizes, hosts, workers),
+        *policies(recipe, sizes, hosts, workers),
         Line("state of the learners", clients * 2 * trained * state, kept),
         Line("server's values", servers * trained * server, held),
         _logits(recipe, sizes, workers),
@@ -63,7 +63,7 @@ def memory(recipe: Recipe, sizes: Sizes) -> list[Line]:
     ]
 
 
-def _policies(recipe: Recipe, sizes: Sizes, hosts: int, workers: int) -> list[Line]:
+def policies(recipe: Recipe, sizes: Sizes, hosts: int, workers: int) -> list[Line]:
     """What processes hold of the policy: all to compute with it, workers to train it."""
     policy, trained = recipe.policy, sizes.trainable
     width = _WIDTH[policy.dtype]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from hanse.cli.estimate import Line, human
+from hanse.cli.estimate import Line, human, policies
 from hanse.cli.sizes import Sizes
 from hanse.recipe.model import Recipe
 from hanse.recipe.swarm_defaults import defences_in_force
 
-_WIDTH = {"float32": 4, "bfloat16": 2}
 _HEADER = 160
 """Bytes of a delivery beside its completion, about: problem, slot, seed, digest of the policy."""
 _CLAIMED, _WRITTEN = 8, 4
@@ -23,7 +22,7 @@ def slots(recipe: Recipe) -> int:
 
 def replicas(recipe: Recipe) -> int:
     """Policies that are held in this process."""
-    return 1 if recipe.swarm.one_policy and recipe.swarm.replicas == "once" else recipe.swarm.nodes
+    return 1 if recipe.swarm.one_replica else recipe.swarm.nodes
 
 
 def batch_of_swarm(recipe: Recipe) -> list[str]:
@@ -55,11 +54,10 @@ def _given(prompts: str) -> str:
 def trust(recipe: Recipe) -> list[str]:
     """The defences in force, what foreign completions count, and who lies."""
     swarm, lying = recipe.swarm, sorted(set(recipe.adversary.nodes))
-    rationale = recipe.task.type == "worked-sums" and recipe.task.form == "rationale"
     exact = recipe.policy.dtype == "float32"
     names = [
         one.type + (f" ({one.on_reject})" if one.on_reject else "")
-        for one in defences_in_force(swarm, worked_sums=rationale, exact=exact)
+        for one in defences_in_force(swarm, worked_sums=recipe.rationales_by_rule, exact=exact)
     ]
     policies = "one policy" if swarm.one_policy else "policies of their own; text travels, not tokens"
     lines = [
@@ -79,19 +77,9 @@ def _liars(recipe: Recipe, lying: list[int]) -> str:
 
 def memory_of_swarm(recipe: Recipe, sizes: Sizes) -> list[Line]:
     """What the replicas hold, as if all had the policy of [policy]."""
-    policy, many = recipe.policy, replicas(recipe)
-    width, trained = _WIDTH[policy.dtype], sizes.trainable
-    base = sizes.total if policy.train == "full" else sizes.total + trained
-    start = 8 if width == 4 else 12 + width
-    reference = recipe.grpo.beta > 0 and policy.train == "full"
-    lines = [
-        Line("weights", many * base * width, f"{many} × {base:,} × {width} B"),
-        Line("gradient, start values", many * trained * start, f"{many} × {trained:,} × {start} B"),
-        Line("two moments", many * trained * 8, f"{many} × {trained:,} × 8 B"),
-    ]
-    if reference:
-        lines.append(Line("reference policy", many * trained * width, f"{many} × {trained:,} × {width} B"))
-    return lines
+    many, trained = replicas(recipe), sizes.trainable
+    moments = Line("two moments", many * trained * 8, f"{many} × {trained:,} × 8 B")
+    return [*policies(recipe, sizes, many, many), moments]
 
 
 def disk_of_swarm(recipe: Recipe, sizes: Sizes, policy: tuple[int, str], kept: int) -> list[Line]:

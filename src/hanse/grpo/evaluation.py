@@ -13,7 +13,7 @@ from hanse.grpo.step import Scoring
 from hanse.policy.policy import Policy
 from hanse.policy.sampler import Sampler, Sampling
 from hanse.randomness import derive_seed, generator
-from hanse.tasks.problem import Problem, Split
+from hanse.tasks.problem import Problem, Split, Task
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,12 @@ def problems_by_level(problems: Sequence[Problem], column: str) -> dict[str, lis
     for problem in problems:
         levels.setdefault(level_of(problem, column), []).append(problem)
     return {level: levels[level] for level in sorted(levels, key=lambda text: (len(text), text))}
+
+
+def levels_by_split(task: Task, column: str) -> dict[Split, dict[str, list[Problem]]]:
+    """The same of every split."""
+    splits: tuple[Split, ...] = ("train", "validation", "held_out")
+    return {split: problems_by_level(task.problems(split), column) for split in splits}
 
 
 def choose(problems: Sequence[Problem], count: int, *seed: int | str) -> list[Problem]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -43,6 +43,14 @@ class LearnerState:
     non_finite_streak: int = 0
     micro_batch: int | None = None
     counters: Counter[str] = field(default_factory=Counter)
+
+
+def summed(states: Iterable[LearnerState]) -> dict[str, int]:
+    """Counters of several learners."""
+    total = Counter[str]()
+    for state in states:
+        total.update(state.counters)
+    return dict(total)
 
 
 class Learner:

@@ -51,13 +51,18 @@ def repeat_rows(tensor: Tensor, times: int) -> Tensor:
     return tensor.unsqueeze(1).expand(-1, times, *tensor.shape[1:]).reshape(-1, *tensor.shape[1:])
 
 
+def _refuse_empty(cache: DynamicCache) -> None:
+    """A model that silently dropped its cache would see no prompt at all."""
+    if not cache.layers or cache.get_seq_length() == 0:
+        raise RuntimeError("the model returned an empty prompt cache (gradient checkpointing does this)")
+
+
 def repeat_cache(cache: DynamicCache, times: int) -> DynamicCache:
     """Give each of a prompt's completions its own (differentiable) copy of the prompt's keys and values.
 
-    Raises RuntimeError for an empty cache: a model that silently dropped it would see no prompt at all.
+    Raises RuntimeError for an empty cache.
     """
-    if not cache.layers or cache.get_seq_length() == 0:
-        raise RuntimeError("the model returned an empty prompt cache (gradient checkpointing does this)")
+    _refuse_empty(cache)
     for layer in _attention_layers(cache):
         layer.keys, layer.values = repeat_rows(layer.keys, times), repeat_rows(layer.values, times)
     return cache
@@ -68,8 +73,7 @@ def select_rows(cache: DynamicCache, index: Tensor) -> DynamicCache:
 
     Raises RuntimeError for an empty cache, as `repeat_cache` does.
     """
-    if not cache.layers or cache.get_seq_length() == 0:
-        raise RuntimeError("the model returned an empty prompt cache (gradient checkpointing does this)")
+    _refuse_empty(cache)
     chosen = DynamicCache()
     for i, layer in enumerate(_attention_layers(cache)):
         chosen.update(layer.keys[index], layer.values[index], i)

@@ -141,6 +141,11 @@ class Recipe(Section):
         return self.seed if own is None else own
 
     @property
+    def rationales_by_rule(self) -> bool:
+        """Whether the task's rationales are worked sums, which a rule can check."""
+        return self.task.type == "worked-sums" and self.task.form == "rationale"
+
+    @property
     def exchange_dtype(self) -> Literal["float32", "bfloat16"]:
         """Of exchanged values; "auto": as the policy computes where all of it trains, else float32."""
         if self.federation.exchange_dtype != "auto":

@@ -202,6 +202,11 @@ class SwarmSpec(Section):
     deadline_s: float = Field(default=600.0, gt=0)
 
     @property
+    def one_replica(self) -> bool:
+        """Whether what all nodes do is computed once."""
+        return self.one_policy and self.replicas == "once"
+
+    @property
     def one_policy(self) -> bool:
         """Whether all nodes hold the same values for as long as they receive the same: then tokens travel,
         and all of the checks apply. Else text does."""

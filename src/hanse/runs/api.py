@@ -159,7 +159,7 @@ def _examine(recipe: Recipe, folder: RunFolder | None, progress: Progress) -> di
         if newest is not None:
             training.load(newest)
         levels = Levels.of(training.levels, parts, recipe.evaluation.level_column)
-        result = examine(training, levels, recipe.evaluation)[0]
+        result = examine(training, training.models(), levels, recipe.evaluation)[0]
         return result if newest is None else result | {"round": int(newest.name)}
 
 

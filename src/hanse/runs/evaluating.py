@@ -52,25 +52,27 @@ class Levels:
         return total
 
 
-def validate(training: Training, levels: Levels, spec: EvaluationSpec) -> dict[str, Any]:
+def validate(
+    training: Training, models: Sequence[Model], levels: Levels, spec: EvaluationSpec
+) -> dict[str, Any]:
     """Sampled accuracy on validation problems (held-out ones where there is no validation split)."""
     split: Split = "validation" if levels.validation else "held_out"
     names = levels.validation or levels.held_out
     jobs = [EvaluationJob(split, name, spec.problems_per_level, spec.samples) for name in names]
-    merged = _mean([summarise(training.evaluate(m, jobs), levels.training) for m in training.models()])
+    merged = _mean([summarise(training.evaluate(m, jobs), levels.training) for m in models])
     row = {"evaluation/accuracy": merged["accuracy"], "evaluation/worst_level": merged["worst_level"]}
     return row | {f"evaluation/by_level/{k}": v for k, v in merged["by_level"].items()}
 
 
 def examine(
-    training: Training, levels: Levels, spec: EvaluationSpec
+    training: Training, models: Sequence[Model], levels: Levels, spec: EvaluationSpec
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The held-out evaluation, sampled and greedy; and some completions as text."""
     count, samples = spec.final_problems_per_level, spec.final_samples
     sampled = [EvaluationJob("held_out", k, count, samples, record=_RECORDED) for k in levels.held_out]
     greedy = [replace(job, samples=1, greedy=True) for job in sampled]
     reports, records = [], []
-    for model in training.models():
+    for model in models:
         results = training.evaluate(model, sampled + greedy)
         first, second = results[: len(sampled)], results[len(sampled) :]
         reports.append(_report(first, second, model, levels))

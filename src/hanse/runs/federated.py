@@ -69,6 +69,9 @@ class FederatedTraining:
     def evaluate(self, model: Model, jobs: Sequence[EvaluationJob]) -> list[LevelResult]:
         return self.runtime.evaluate(model.values, jobs)
 
+    def policies(self) -> list[Policy]:
+        return [self.host.policy]
+
     def policy(self, model: Model) -> Policy:
         self.host.policy.load(model.values)
         return self.host.policy

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 def finish(
     session: Session,
     training: Training,
+    models: list[Model],
     summary: dict[str, Any],
     records: list[dict[str, Any]],
 ) -> dict[str, Any]:
@@ -32,7 +33,6 @@ def finish(
     folder = session.folder
     folder.cut(folder.completions_path, session.ledger.sizes.get(folder.completions_path.name, 0))
     folder.append(folder.completions_path, [{"when": "after", **row} for row in records])
-    models = training.models()
     best = _best(session, models)
     hashes = {}
     for i, model in enumerate(models):

@@ -63,8 +63,8 @@ class Session:
             start = self._start(task)
             names = [part.name for part in parts]
             self.training = stack.enter_context(closing(build_training(self.recipe, start, names, task)))
-            for model in self.training.models():
-                preflight(self.recipe, self.training.policy(model), task, parts)
+            for policy in self.training.policies():
+                preflight(self.recipe, policy, task, parts)
             self.training.start()
             return self._run(parts)
 
@@ -101,9 +101,10 @@ class Session:
         while self.ledger.round < self.recipe.rounds and self.ledger.stopped is None:
             self._round()
         self.progress.note("Evaluating on held-out problems …")
-        final, records = examine(training, self.levels, self.recipe.evaluation)
+        models = training.models()
+        final, records = examine(training, models, self.levels, self.recipe.evaluation)
         self.ledger.seconds += self._lap()
-        return finish(self, training, self._summary(final), records)
+        return finish(self, training, models, self._summary(final), records)
 
     @property
     def _records(self) -> tuple[Path, ...]:
@@ -113,7 +114,8 @@ class Session:
         """The evaluation before training, and checkpoint 0."""
         for path in self._records:
             path.unlink(missing_ok=True)
-        self.ledger.initial, records = examine(self.training, self.levels, self.recipe.evaluation)
+        models = self.training.models()
+        self.ledger.initial, records = examine(self.training, models, self.levels, self.recipe.evaluation)
         if self.ledger.initial["accuracy"] is None:
             raise RecipeError(
                 "rewards",
@@ -165,9 +167,10 @@ class Session:
 
     def _validate(self, number: int) -> dict[str, Any]:
         """Validation accuracy; the values of the best round so far are kept."""
-        row = validate(self.training, self.levels, self.recipe.evaluation)
+        models = self.training.models()
+        row = validate(self.training, models, self.levels, self.recipe.evaluation)
         if self.ledger.is_best(number, row["evaluation/accuracy"]) or number == 0:
-            tensors = {f"{i:04d}": model.values for i, model in enumerate(self.training.models())}
+            tensors = {f"{i:04d}": model.values for i, model in enumerate(models)}
             with new_file(self.folder.best_path) as temporary:
                 save_tensors(temporary, tensors, {"round": number})
         return row

@@ -11,8 +11,8 @@ import torch
 from hanse.adversary.completions import COMPLETION_ATTACKS, success_of
 from hanse.adversary.completions.success import success_rate
 from hanse.adversary.lying_node import LyingNode
-from hanse.grpo.evaluation import EvaluationJob, LevelResult, evaluate_level, problems_by_level
-from hanse.grpo.learner import Learner
+from hanse.grpo.evaluation import EvaluationJob, LevelResult, evaluate_level, levels_by_split
+from hanse.grpo.learner import Learner, summed
 from hanse.policy.build import build_policy
 from hanse.policy.policy import Policy
 from hanse.randomness import derive_seed
@@ -20,10 +20,11 @@ from hanse.recipe.model import Recipe
 from hanse.recipe.policy import PolicySpec, TinyPolicy
 from hanse.runs.folder import read_json
 from hanse.runs.models import Model
+from hanse.runs.rows import Row
 from hanse.runs.start import warmed_start
 from hanse.runs.swarm_rows import History, exchange_samples, round_rows
-from hanse.runs.training import RoundResult, Row
-from hanse.runtime.host import evaluation_sampling, sampling_of
+from hanse.runs.training import RoundResult
+from hanse.runtime.host import evaluation_sampling, fitting, sampling_of
 from hanse.runtime.replicas import load_replica, save_replica
 from hanse.storage import write_json
 from hanse.swarm.defences.chain import build_chain
@@ -50,6 +51,7 @@ class SwarmTraining:
         self.nodes = [self._node(i) for i in range(recipe.swarm.nodes)]
         self.exchange = LocalExchange()
         self._attack = COMPLETION_ATTACKS[recipe.adversary.completions.type]
+        self._levels = levels_by_split(task, recipe.evaluation.level_column)
         self.history = History()
 
     @property
@@ -59,7 +61,7 @@ class SwarmTraining:
     def _replicas(self) -> list[Replica]:
         """One for all nodes, or one each, in order of nodes."""
         swarm = self.recipe.swarm
-        if swarm.one_policy and swarm.replicas == "once":
+        if swarm.one_replica:
             return [self._replica(self.recipe.policy, None)] * swarm.nodes
         specs = swarm.policies or [self.recipe.policy]
         alone = [None if swarm.one_policy else i for i in range(swarm.nodes)]
@@ -68,10 +70,9 @@ class SwarmTraining:
     def _replica(self, spec: PolicySpec, alone: int | None) -> Replica:
         recipe = self.recipe
         policy = self._policy(spec)
-        limit = recipe.grpo.max_prompt_tokens
-        problems = [
-            p for p in self.task.problems("train") if limit is None or len(policy.encode(p.prompt)) <= limit
-        ]
+        problems = fitting(
+            self.task.problems("train"), policy, recipe.grpo.max_prompt_tokens, "the training split"
+        )
         return Replica(
             recipe.swarm,
             Learner(policy, recipe.grpo, recipe.rounds),
@@ -80,7 +81,7 @@ class SwarmTraining:
             problems,
             build_chain(
                 recipe.swarm,
-                worked_sums=recipe.task.type == "worked-sums" and recipe.task.form == "rationale",
+                worked_sums=recipe.rationales_by_rule,
                 exact=policy.computes_in_float32,
             ),
             recipe.seed,
@@ -153,6 +154,9 @@ class SwarmTraining:
             return [Model(nodes[0].replica.policy.parameters.master.clone())]
         return [Model(n.replica.policy.parameters.master.clone(), self.names[n.id]) for n in nodes]
 
+    def policies(self) -> list[Policy]:
+        return [replica.policy for replica in dict.fromkeys(self.replicas)]
+
     def policy(self, model: Model) -> Policy:
         nodes = self.honest
         node = nodes[0] if model.name is None else self.nodes[self.names.index(model.name)]
@@ -174,7 +178,7 @@ class SwarmTraining:
         ]
 
     def levels(self, split: Split) -> dict[str, list[Problem]]:
-        return problems_by_level(self.task.problems(split), self.recipe.evaluation.level_column)
+        return self._levels[split]
 
     def save(self, folder: Path) -> None:
         for i, replica in enumerate(dict.fromkeys(self.replicas)):
@@ -192,11 +196,8 @@ class SwarmTraining:
                 node.memory = dict(state["lies"].get(str(node.id), {}))
 
     def counters(self) -> dict[str, int]:
-        total: dict[str, int] = {"refused_bundles": self.history.refused}
-        for replica in dict.fromkeys(self.replicas):
-            for name, count in replica.learner.state.counters.items():
-                total[name] = total.get(name, 0) + count
-        return total
+        counted = summed(replica.learner.state for replica in dict.fromkeys(self.replicas))
+        return {"refused_bundles": self.history.refused, **counted}
 
     def summary(self) -> Row:
         return {"swarm": self.history.summary()}

@@ -12,7 +12,7 @@ from torch import Tensor
 from hanse.adversary.completions import success_of
 from hanse.adversary.completions.success import success_rate
 from hanse.recipe.adversary import CompletionAttackSpec
-from hanse.runs.training import Row
+from hanse.runs.rows import Row
 from hanse.swarm.accounting import Standing
 from hanse.swarm.replica import Outcome
 from hanse.tasks.problem import Problem
@@ -45,8 +45,7 @@ def round_rows(
 def _of_view(
     outcome: Outcome, liars: Sequence[int], names: Sequence[str], attack: CompletionAttackSpec
 ) -> Row:
-    sent = [i for i, w in enumerate(outcome.written_N) if w.delivery is not None]
-    node_N = torch.tensor([d.node for i in sent if (d := outcome.written_N[i].delivery) is not None])
+    sent, node_N = list(outcome.sender_by_row), torch.tensor(list(outcome.sender_by_row.values()))
     lies_N = torch.isin(node_N, torch.tensor(liars, dtype=torch.int64))
     rewards_N, lengths_N = outcome.rewards_N[sent], outcome.lengths_N[sent].double()
     rejected_N = outcome.inspection.standing_N[sent] != Standing.ACCEPTED
@@ -66,18 +65,29 @@ def _of_view(
     if bool(lies_N.any()):
         row["swarm/attack_accepted"] = _mean((~rejected_N[lies_N & (rewards_N > 0)]).double())
         row["swarm/attack_reward"] = _mean(rewards_N[lies_N])
-    succeeded = success_of(attack)
-    if succeeded is not None:
-        mine = [i for i, lies in zip(sent, lies_N.tolist(), strict=True) if not lies]
-        problems = [outcome.problems_N[i] for i in mine]
-        rate, counted = success_rate(problems, [outcome.texts_N[i] for i in mine], succeeded)
-        row |= {"swarm/attack_success": rate, "swarm/attack_counted": counted}
-    row |= {f"swarm/rejected/{name}": n for name, n in outcome.inspection.counts.items()}
-    row |= {f"swarm/seconds/{name}": s for name, s in outcome.inspection.seconds.items()}
-    row |= {f"swarm/figures/{name}": value for name, value in outcome.inspection.figures.items()}
-    row["swarm/seconds/forward"] = outcome.forward_seconds
+    row |= _success(outcome, liars, attack) | _checks(outcome)
     row |= _by_node(node_N, rewards_N, lengths_N, rejected_N, names)
     return {key: value for key, value in row.items() if value is not None}
+
+
+def _success(outcome: Outcome, liars: Sequence[int], attack: CompletionAttackSpec) -> Row:
+    """On what honest nodes wrote."""
+    succeeded = success_of(attack)
+    if succeeded is None:
+        return {}
+    honest = [i for i, node in outcome.sender_by_row.items() if node not in liars]
+    texts = [outcome.texts_N[i] for i in honest]
+    rate, counted = success_rate([outcome.problems_N[i] for i in honest], texts, succeeded)
+    return {"swarm/attack_success": rate, "swarm/attack_counted": counted}
+
+
+def _checks(outcome: Outcome) -> Row:
+    """What each defence rejected and took, and the forward pass that they share."""
+    found = outcome.inspection
+    row: Row = {f"swarm/rejected/{name}": n for name, n in found.counts.items()}
+    row |= {f"swarm/seconds/{name}": s for name, s in found.seconds.items()}
+    row |= {f"swarm/figures/{name}": value for name, value in found.figures.items()}
+    return row | {"swarm/seconds/forward": outcome.forward_seconds}
 
 
 def _by_node(
@@ -107,11 +117,10 @@ def exchange_samples(
 ) -> list[Row]:
     """A few completions of liars, and of honest nodes to the same problems or, where they have none, to
     others: rewarded ones first."""
-    sent = [i for i, w in enumerate(outcome.written_N) if w.delivery is not None]
-    lying = [i for i in sent if _node(outcome, i) in liars]
-    shown = _best(outcome, lying)
+    sender = outcome.sender_by_row
+    shown = _best(outcome, [i for i in sender if sender[i] in liars])
     same = {outcome.problems_N[i].id for i in shown}
-    honest = [i for i in sent if i not in set(lying)]
+    honest = [i for i in sender if sender[i] not in liars]
     fitting = [i for i in honest if outcome.problems_N[i].id in same]
     shown += _best(outcome, fitting or honest)
     return [_sample(number, outcome, i, liars, names, attack) for i in shown]
@@ -126,11 +135,6 @@ def _best(outcome: Outcome, rows: Sequence[int]) -> list[int]:
     return list(by_problem.values())[:_SHOWN]
 
 
-def _node(outcome: Outcome, i: int) -> int:
-    delivery = outcome.written_N[i].delivery
-    return -1 if delivery is None else delivery.node
-
-
 def _sample(
     number: int,
     outcome: Outcome,
@@ -140,7 +144,7 @@ def _sample(
     attack: CompletionAttackSpec,
 ) -> Row:
     problem: Problem = outcome.problems_N[i]
-    node, reward = _node(outcome, i), float(outcome.rewards_N[i])
+    node, reward = outcome.sender_by_row[i], float(outcome.rewards_N[i])
     succeeded = success_of(attack)
     return {
         "round": number,

@@ -10,9 +10,8 @@ from typing import Any, Protocol
 from hanse.grpo.evaluation import EvaluationJob, LevelResult
 from hanse.policy.policy import Policy
 from hanse.runs.models import Model
+from hanse.runs.rows import Row
 from hanse.tasks.problem import Problem, Split
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,10 @@ class Training(Protocol):
         ...
 
     def evaluate(self, model: Model, jobs: Sequence[EvaluationJob]) -> list[LevelResult]: ...
+
+    def policies(self) -> list[Policy]:
+        """All different ones that will train."""
+        ...
 
     def policy(self, model: Model) -> Policy:
         """The model's policy with its values in place."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +16,8 @@ from hanse.adversary.liar import lie
 from hanse.errors import RecipeError
 from hanse.federation.client import Client, ClientState
 from hanse.federation.wire.layout import Layout
-from hanse.grpo.evaluation import EvaluationJob, LevelResult, evaluate_level, problems_by_level
-from hanse.grpo.learner import Learner, LearnerState
+from hanse.grpo.evaluation import EvaluationJob, LevelResult, evaluate_level, levels_by_split
+from hanse.grpo.learner import Learner, LearnerState, summed
 from hanse.grpo.optimiser import Moments
 from hanse.policy.build import build_policy
 from hanse.policy.policy import Policy
@@ -53,6 +54,20 @@ def sampling_of(spec: GrpoSpec, vocabulary: int) -> Sampling:
     return Sampling(spec.max_new_tokens, spec.temperature, spec.top_k, spec.top_p, rows=rows)
 
 
+def fitting(problems: Sequence[Problem], policy: Policy, limit: int | None, whose: str) -> list[Problem]:
+    """The problems whose prompts are within `grpo.max_prompt_tokens`. Raises RecipeError if none is."""
+    if limit is None:
+        return list(problems)
+    kept = [p for p in problems if len(policy.encode(p.prompt)) <= limit]
+    if not kept:
+        raise RecipeError(
+            "grpo.max_prompt_tokens",
+            f"{whose} has no problem with at most {limit} prompt tokens.",
+            "Raise the limit or shorten the prompts.",
+        )
+    return kept
+
+
 def evaluation_sampling(spec: EvaluationSpec, sampling: Sampling) -> Sampling:
     """Plain samples of the policy, or as training draws them."""
     if spec.sampler == "training":
@@ -83,31 +98,17 @@ class Host:
         self.clients = {i: self._client(i, parts[i]) for i in client_ids}
 
     def _client(self, index: int, data: ClientData) -> Client:
-        zeros = Moments.zeros(self.initial.cpu())
+        zeros, limit = Moments.zeros(self.initial.cpu()), self.spec.max_prompt_tokens
         return Client(
             id=index,
             name=data.name,
-            problems=self._fitting(data),
+            problems=fitting(data.problems, self.policy, limit, f"client {data.name!r}"),
             seed=self.recipe.seed,
             federation=self.recipe.federation_in_force,
             local_steps=self.spec.local_steps,
             layout=self.layout,
             state=ClientState(LearnerState(zeros)),
         )
-
-    def _fitting(self, data: ClientData) -> list[Problem]:
-        """The problems whose prompts are within `grpo.max_prompt_tokens`. Raises RecipeError if none is."""
-        limit = self.spec.max_prompt_tokens
-        if limit is None:
-            return list(data.problems)
-        kept = [p for p in data.problems if len(self.policy.encode(p.prompt)) <= limit]
-        if not kept:
-            raise RecipeError(
-                "grpo.max_prompt_tokens",
-                f"client {data.name!r} has no problem with at most {limit} prompt tokens.",
-                "Raise the limit or shorten the prompts.",
-            )
-        return kept
 
     def answer(self, client: int, message: bytes) -> tuple[bytes, list[dict[str, float]]]:
         """One client's reply to a message, and the metrics of each local step."""
@@ -138,9 +139,7 @@ class Host:
 
     @cached_property
     def _levels(self) -> dict[Split, dict[str, list[Problem]]]:
-        column = self.recipe.evaluation.level_column
-        splits: tuple[Split, ...] = ("train", "validation", "held_out")
-        return {split: problems_by_level(self.task.problems(split), column) for split in splits}
+        return levels_by_split(self.task, self.recipe.evaluation.level_column)
 
     def personal(self) -> dict[int, npt.NDArray[np.float32]]:
         """What clients never send, by client id: for evaluating and saving their own policies here."""
@@ -159,11 +158,7 @@ class Host:
 
     def counters(self) -> dict[str, int]:
         """Skipped and non-finite steps, halved micro-batches: sums over clients."""
-        total: dict[str, int] = {}
-        for client in self.clients.values():
-            for name, count in client.state.learner.counters.items():
-                total[name] = total.get(name, 0) + count
-        return total
+        return summed(client.state.learner for client in self.clients.values())
 
     def close(self) -> None:
         self.scorer.close()

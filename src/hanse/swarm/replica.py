@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -51,6 +52,12 @@ class Outcome:
     forward_seconds: float
     metrics: dict[str, float]
     errors: Mapping[str, int]
+
+    @cached_property
+    def sender_by_row(self) -> dict[int, int]:
+        """The node of every completion that was sent, by its row; the receiver's own extras have none."""
+        rows = enumerate(self.written_N)
+        return {i: w.delivery.node for i, w in rows if w.delivery is not None}
 
 
 @dataclass

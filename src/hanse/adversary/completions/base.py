@@ -52,13 +52,18 @@ Choose = Callable[[CompletionAttackSpec, Sequence[Problem], int, int], list[Prob
 """(options, the node's problems, how many, seed) -> the problems that it answers where it may choose."""
 Success = Callable[[Problem, str], bool | None]
 """Whether a completion shows what the attack wants; None: it could not show either (not counted)."""
+Told = Callable[[CompletionAttackSpec], Success | None]
+"""How success is told under these options; None: by length or honest reward."""
+
+
+def untold(spec: CompletionAttackSpec) -> None:
+    """Nothing is planted."""
 
 
 @dataclass(frozen=True)
 class CompletionAttack:
-    """`succeeded`: with the options' defaults (`success_of` takes others); None: success is told by length or
-    honest reward."""
+    """What an attack sends, how its success is told, and which problems it wants where it may choose."""
 
     craft: Craft
-    succeeded: Success | None
+    told: Told = untold
     choose: Choose | None = None
