@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from hanse.federation.records import RoundRecord
 from hanse.federation.server import Server
@@ -12,21 +12,16 @@ Send = Callable[[Mapping[int, bytes]], Mapping[int, bytes]]
 
 
 def run_round(servers: Sequence[Server], send: Send) -> list[RoundRecord]:
-    """One round of each server; their clients are different ones.
-
-    Broadcast, whole values for those who ask, with a budget reports and grants, uploads.
-    """
-    replies = dict(send(_merged(server.open_round() for server in servers)))
-    again = _merged(server.resend(replies) for server in servers)
-    if again:
-        replies |= send(again)
-    grants = _merged(server.grant(replies) for server in servers)
-    uploads = send(grants) if grants else replies
-    return [server.close_round(uploads) for server in servers]
-
-
-def _merged(parts: Iterable[Mapping[int, bytes]]) -> dict[int, bytes]:
-    merged: dict[int, bytes] = {}
-    for part in parts:
-        merged |= part
-    return merged
+    """One round of each server, side by side; their clients are different ones."""
+    talks = {i: server.converse() for i, server in enumerate(servers)}
+    waiting = {i: next(talk) for i, talk in talks.items()}
+    records: dict[int, RoundRecord] = {}
+    while waiting:
+        answers = send({client: data for messages in waiting.values() for client, data in messages.items()})
+        asked, waiting = waiting, {}
+        for i in asked:
+            try:
+                waiting[i] = talks[i].send(answers)
+            except StopIteration as end:
+                records[i] = end.value
+    return [records[i] for i in range(len(servers))]

@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from hanse.federation.aggregation import (
-    AGGREGATORS,
-    Combined,
-    Contribution,
-    combine,
-    fresh_factor,
-    lora_rule,
-    pairs_of,
-    resting_entries,
-    scales,
-)
+from hanse.federation.aggregation import lora_rule, pairs_of, resting_entries
 from hanse.federation.budget import share_entries
+from hanse.federation.combination import Combination, Gathered
 from hanse.federation.diagnostics import MOST_VALUES, cosines
-from hanse.federation.local import LOCAL_METHODS, Delivered, bounded
+from hanse.federation.local import LOCAL_METHODS
 from hanse.federation.messages import Broadcast, Grant, Report, is_resync
 from hanse.federation.offset import Lift, Offset
 from hanse.federation.payload import cast, pack_vector
 from hanse.federation.records import RoundRecord, ServerState
-from hanse.federation.rollouts import allotted, smoothed
+from hanse.federation.rollouts import allotted
 from hanse.federation.screening import Screen, Screened, gate_norms
 from hanse.federation.sending import codec_in_force
-from hanse.federation.server_optimizer import SERVER_OPTIMIZERS, Agreement
-from hanse.federation.signal import mean_reward
-from hanse.federation.weighting import Standing, weigh
 from hanse.federation.wire.dense import DTYPES
 from hanse.federation.wire.frame import WireError
 from hanse.federation.wire.layout import Layout
 from hanse.federation.wire.patch import digest_of_values
 from hanse.randomness import generator
 from hanse.recipe.federation import FederationSpec
+
+Conversation = Generator[dict[int, bytes], Mapping[int, bytes], RoundRecord]
+"""Yields messages by client id and is sent the answers that came; returns what the round did."""
 
 
 @dataclass
@@ -53,7 +43,6 @@ class _Open:
     prompts: dict[int, int]
     reports: dict[int, Report] = field(default_factory=dict)
     refused: list[Screened] = field(default_factory=list)
-    lora_residual: float | None = None
     bytes_up: int = 0
     bytes_down: int = 0
 
@@ -61,8 +50,8 @@ class _Open:
 class Server:
     """Opens rounds and closes them; holds float32 master values whatever dtype is exchanged.
 
-    A round is `open_round`, `missing` for clients that ask for whole values, with a budget `grant`, and
-    `close_round`; `exchange.run_round` does all. `seed` draws clients; `group_size`, `most_updates` bound
+    `converse` is a round: `open_round`, `resend` for clients that ask for whole values, with a budget
+    `grant`, and `close_round`. `seed` draws clients; `group_size`, `most_updates` bound
     honest signals, `scaling` is what LoRA's B A are multiplied by; `prompts`: of a client's step.
     """
 
@@ -83,9 +72,9 @@ class Server:
         self.seed, self.group_size, self.most_updates, self.prompts = seed, group_size, most_updates, prompts
         self.codec = codec_in_force(spec, layout.dtype)
         self._method, self._rule = LOCAL_METHODS[spec.local], lora_rule(spec.aggregation)
-        self._pairs, self._scaling = pairs_of(layout), scaling
+        self._combination = Combination(spec, layout, len(self.clients), seed, scaling)
         if self._rule.lifts and state.offset is None:
-            state.offset = Offset.zeros(self._pairs)
+            state.offset = Offset.zeros(pairs_of(layout))
         self._sizes = layout.sizes()
         self._open: _Open | None = None
 
@@ -94,6 +83,14 @@ class Server:
         """Whether clients report before they upload."""
         budget = self.spec.budget
         return budget.fraction is not None and budget.share != "own" and budget.grant == "report"
+
+    def converse(self) -> Conversation:
+        """One round, as messages that go out and the replies that come back."""
+        replies = dict((yield self.open_round()))
+        if again := self.resend(replies):
+            replies |= yield again
+        grants = self.grant(replies)
+        return self.close_round((yield grants) if grants else replies)
 
     def open_round(self) -> dict[int, bytes]:
         """What each client that takes part receives now. Opening a round twice gives the same messages."""
@@ -160,7 +157,7 @@ class Server:
         screened = gate_norms([*opened.refused, *self._screened(opened, uploads)], self.spec.screening)
         screened.sort(key=lambda s: s.client)
         good = [s for s in screened if s.upload is not None]
-        weights = self._combine(opened, good, uploads) if good else {}
+        weights, residual = self._combined(opened, good, uploads) if good else ({}, None)
         for refused in (s for s in screened if s.reason is not None):
             self.state.ledger[f"client {refused.client}: {refused.reason}"] += 1
         self.state.reported |= {s.client: _reported(s) for s in good}
@@ -174,7 +171,7 @@ class Server:
             opened.bytes_down,
             opened.granted,
             cosines(opened.base, {s.client: s.values for s in good if s.values is not None}),
-            opened.lora_residual,
+            residual,
         )
         self.state.round += 1
         self._open = None
@@ -261,35 +258,17 @@ class Server:
             signal = opened.reports[client].signal if client in opened.reports else None
             yield opened.screen.upload(uploads[client], client, opened.granted.get(client), signal)
 
-    def _combine(self, opened: _Open, good: list[Screened], uploads: Mapping[int, bytes]) -> dict[int, float]:
-        standings = [Standing(s.client, s.upload.signal, s.norm) for s in good if s.upload is not None]
-        weights, self.state.weighting = weigh(self.spec, self.state.weighting, standings)
-        factors = scales(self.spec, weights, standings)
-        contributions = (
-            Contribution(weight, opened.screen.values(s, uploads[s.client]), scale)
-            for weight, scale, s in zip(weights, factors, good, strict=True)
+    def _combined(
+        self, opened: _Open, good: list[Screened], uploads: Mapping[int, bytes]
+    ) -> tuple[dict[int, float], float | None]:
+        passed = {s.client: s for s in good}
+        gathered = Gathered.of(
+            opened.base,
+            good,
+            lambda k: opened.screen.values(passed[k], uploads[k]),
+            lambda k: opened.screen.vectors(uploads[k]),
         )
-        combined = self._combined(opened.base, contributions)
-        opened.lora_residual = combined.residual
-        if self.state.offset is not None:
-            self.state.offset = self.state.offset.grown(
-                self._pairs, combined.lifted, self._scaling, self.state.round, [s.client for s in good]
-            )
-        agreement = Agreement(self.state.master, opened.base, combined.target, self._sizes)
-        optimizer = SERVER_OPTIMIZERS[self.spec.optimizer]
-        self.state.master, self.state.optimizer = optimizer(self.spec.server, self.state.optimizer, agreement)
-        if self._method.absorb is not None:
-            extras = (opened.screen.vectors(uploads[s.client]) for s in good)
-            delivered = Delivered(extras, weights, len(self.clients), agreement.update)
-            self.state.local = bounded(self._method.absorb(self.state.local, delivered))
-        self.state.informative = smoothed(self.state.informative, {s.client: s.signal for s in standings})
-        self.state.reward_mean = mean_reward([s.signal for s in standings])
-        return {s.client: w for s, w in zip(standings, weights, strict=True)}
-
-    def _combined(self, base: Tensor, contributions: Iterator[Contribution]) -> Combined:
-        aggregate = AGGREGATORS[self.spec.aggregation]
-        fresh = partial(fresh_factor, self.seed, self.state.round)
-        return combine(self._rule, aggregate, self._pairs, base, contributions, fresh)
+        return self._combination.step(self.state, gathered)
 
 
 def _reported(screened: Screened) -> tuple[int, float]:
