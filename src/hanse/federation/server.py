@@ -52,7 +52,8 @@ class Server:
 
     `converse` is a round: `open_round`, `resend` for clients that ask for whole values, with a budget
     `grant`, and `close_round`. `seed` draws clients; `group_size`, `most_updates` bound
-    honest signals, `scaling` is what LoRA's B A are multiplied by; `prompts`: of a client's step.
+    honest signals, `scaling` is what LoRA's B A are multiplied by; `prompts`: of a client's step. `needed`:
+    usable uploads that close a round; `spare`: clients drawn beyond the recipe's share.
     """
 
     def __init__(
@@ -67,9 +68,12 @@ class Server:
         most_updates: int | None = None,
         scaling: float = 1.0,
         prompts: int = 1,
+        needed: int = 0,
+        spare: int = 0,
     ) -> None:
         self.spec, self.layout, self.clients, self.state = spec, layout, sorted(clients), state
         self.seed, self.group_size, self.most_updates, self.prompts = seed, group_size, most_updates, prompts
+        self.needed, self.spare = needed, spare
         self.codec = codec_in_force(spec, layout.dtype)
         self._method, self._rule = LOCAL_METHODS[spec.local], lora_rule(spec.aggregation)
         self._combination = Combination(spec, layout, len(self.clients), seed, scaling)
@@ -148,7 +152,8 @@ class Server:
         return self._send(grants)
 
     def close_round(self, uploads: Mapping[int, bytes]) -> RoundRecord:
-        """Screen, weigh, combine. Keeps the model where no upload is usable.
+        """Screen, weigh, combine. With fewer than `needed` usable uploads nothing changes but the ledger: the
+        record has no weights, and the same round may be opened again.
 
         `uploads` maps client id to the bytes received; their order does not matter. They are read one at a
         time, so where they lie on disk memory does not grow with their number.
@@ -157,14 +162,15 @@ class Server:
         screened = gate_norms([*opened.refused, *self._screened(opened, uploads)], self.spec.screening)
         screened.sort(key=lambda s: s.client)
         good = [s for s in screened if s.upload is not None]
-        weights, residual = self._combined(opened, good, uploads) if good else ({}, None)
+        met = len(good) >= self.needed
+        weights, residual = self._combined(opened, good, uploads) if good and met else ({}, None)
         for refused in (s for s in screened if s.reason is not None):
             self.state.ledger[f"client {refused.client}: {refused.reason}"] += 1
-        self.state.reported |= {s.client: _reported(s) for s in good}
-        if self.codec != "dense":
-            self.state.downlink.answered([s.client for s in good], opened.digest, opened.base)
-        record = RoundRecord(
-            self.state.round,
+        if met:
+            self._advance(opened, good)
+        self._open = None
+        return RoundRecord(
+            opened.screen.round,
             weights,
             [replace(s, values=None) for s in screened],
             opened.bytes_up,
@@ -173,9 +179,6 @@ class Server:
             cosines(opened.base, {s.client: s.values for s in good if s.values is not None}),
             residual,
         )
-        self.state.round += 1
-        self._open = None
-        return record
 
     def values(self) -> Tensor:
         """What clients will compute with, float32: of weight averaging the mean; then the base's offset."""
@@ -186,10 +189,10 @@ class Server:
     # --- opening ------------------------------------------------------------------------------------------
 
     def _participants(self) -> list[int]:
-        """The clients of this round: all, or a seeded draw of the recipe's share."""
-        if self.spec.participation == 1.0:
+        """The clients of this round: all, or a seeded draw of the recipe's share and `spare` more."""
+        count = self.spec.wanted(len(self.clients)) + self.spare
+        if count >= len(self.clients):
             return self.clients
-        count = max(1, round(self.spec.participation * len(self.clients)))
         drawn = generator(self.seed, "participation", self.state.round).permutation(len(self.clients))
         return sorted(self.clients[i] for i in drawn[:count].tolist())
 
@@ -257,6 +260,13 @@ class Server:
             opened.bytes_up += len(uploads[client])
             signal = opened.reports[client].signal if client in opened.reports else None
             yield opened.screen.upload(uploads[client], client, opened.granted.get(client), signal)
+
+    def _advance(self, opened: _Open, good: list[Screened]) -> None:
+        """The round is done: note what its clients said and hold."""
+        self.state.reported |= {s.client: _reported(s) for s in good}
+        if self.codec != "dense":
+            self.state.downlink.answered([s.client for s in good], opened.digest, opened.base)
+        self.state.round += 1
 
     def _combined(
         self, opened: _Open, good: list[Screened], uploads: Mapping[int, bytes]

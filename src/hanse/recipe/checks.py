@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hanse.recipe import federation_checks, lora, pairs, rollout_checks, sums, swarm_checks
+from hanse.recipe import federation_checks, lora, pairs, rollout_checks, runtime_checks, sums, swarm_checks
 
 if TYPE_CHECKING:
     from hanse.recipe.model import Recipe
@@ -45,6 +45,8 @@ CHECKS: tuple[Check, ...] = (
     federation_checks.check_rescaling,
     rollout_checks.check_rollouts,
     rollout_checks.check_allocation,
+    runtime_checks.check_runtime,
+    runtime_checks.check_own_data,
     swarm_checks.check_swarm,
     lora.check_factors,
     lora.check_exchange,

@@ -136,6 +136,10 @@ class FederationSpec(Section):
     moments: Literal["keep", "reset"] = "keep"
     residual: Literal["keep", "discard"] = "keep"
 
+    def wanted(self, clients: int) -> int:
+        """How many of so many clients a round is meant to have."""
+        return max(1, round(self.participation * clients))
+
     @property
     def optimizer(self) -> str:
         """The server optimiser in force."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from hanse.recipe.adversary import AdversarySpec
 from hanse.recipe.federation import FederationSpec
 from hanse.recipe.policy import HfPolicy, LoraSpec, PolicySpec, TinyPolicy, WarmupSpec
+from hanse.recipe.runtime import RuntimeSpec
 from hanse.recipe.section import Section
 from hanse.recipe.swarm import SwarmSpec
 from hanse.recipe.tasks import ArithmeticTask, RewardSpec, ScoringSpec, TaskSpec
@@ -80,12 +81,18 @@ class GrpoSpec(Section):
 
 
 class PartitionSpec(Section):
-    """Who owns which training problems."""
+    """Who owns which training problems. "own": each client its own file; `names`: of such clients."""
 
     clients: int = Field(default=5, ge=1)
-    by: Literal["column", "dirichlet", "size-skewed", "iid"] = "iid"
+    by: Literal["column", "dirichlet", "size-skewed", "iid", "own"] = "iid"
     column: str = "level"
     alpha: float = Field(default=0.5, gt=0)
+    names: list[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]] | None = None
+
+    @property
+    def own_names(self) -> list[str]:
+        """Of the clients that bring their data."""
+        return self.names or [f"client-{k + 1}" for k in range(self.clients)]
 
 
 class EvaluationSpec(Section):
@@ -104,14 +111,6 @@ class EvaluationSpec(Section):
     final_samples: int = Field(default=4, ge=1)
     stop_at: float | None = Field(default=None, gt=0, le=1)
     patience: int | None = Field(default=None, ge=1)
-
-
-class RuntimeSpec(Section):
-    """Where clients run: in turn (`workers = 1`) or side by side in processes; threads per client."""
-
-    type: Literal["local"] = "local"
-    workers: int = Field(default=1, ge=1)
-    threads: int = Field(default=1, ge=1)
 
 
 class Recipe(Section):

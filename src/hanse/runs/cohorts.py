@@ -34,7 +34,7 @@ class Cohort:
 def build_cohorts(recipe: Recipe, names: list[str], master: Tensor, layout: Layout) -> list[Cohort]:
     """Cohorts at the start of a run, all from the same values."""
 
-    grpo = recipe.grpo
+    grpo, runtime = recipe.grpo, recipe.runtime
 
     def server(clients: list[int]) -> Server:
         return Server(
@@ -46,6 +46,8 @@ def build_cohorts(recipe: Recipe, names: list[str], master: Tensor, layout: Layo
             group_size=grpo.group_size if grpo.screening == "none" else grpo.screen_size,
             most_updates=grpo.local_steps * grpo.iterations * grpo.mini_batches,
             prompts=grpo.prompts_per_step,
+            needed=runtime.needed(recipe.federation_in_force.wanted(len(clients))),
+            spare=runtime.over_select,
             scaling=recipe.policy.lora.scaling if recipe.policy.train == "lora" else 1.0,
         )
 

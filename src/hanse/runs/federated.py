@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from hanse.errors import QuorumError
 from hanse.grpo.evaluation import EvaluationJob, LevelResult
 from hanse.policy.policy import Policy
 from hanse.recipe.model import Recipe
 from hanse.runs.cohorts import build_cohorts, exchange, load_cohorts, save_cohorts
 from hanse.runs.models import Model, current_models
+from hanse.runs.quorum import Asked, meet_quorum
 from hanse.runs.rows import Row, exchanged, refusals, round_row, sparsity, step_rows, take_errors
 from hanse.runs.training import RoundResult
 from hanse.runtime.base import Runtime
@@ -50,18 +50,23 @@ class FederatedTraining:
         self.host.scorer.start()
 
     def round(self, number: int) -> RoundResult:
-        records, answers = exchange(self.cohorts, self.runtime)
+        met = meet_quorum(number, self.recipe.runtime, self._asked)
+        records, answers = met.records, met.answers
         errors = take_errors(answers, self.names)
         steps = step_rows(number, answers, self.names)
         row = round_row(number, answers, records, self.names) | sparsity(records, self.cohorts)
+        row |= {"comm/bytes_up": met.up, "comm/bytes_down": met.down}
+        if met.missed:
+            row["federation/missed_quorum"] = met.missed
+        return RoundResult(steps, row, met.refused, errors, bytes_up=met.up, bytes_down=met.down)
+
+    def _asked(self) -> Asked:
+        """Each cohort asked once for its round."""
+        records, answers = exchange(self.cohorts, self.runtime)
         up, down = exchanged(records, self.recipe.mode)
-        row |= {"comm/bytes_up": up, "comm/bytes_down": down}
-        refused = refusals(records, self.names)
-        if not all(record.weights for record in records):
-            raise QuorumError(
-                f"round {number}: no usable upload. {'; '.join(refused)}. The last round is kept."
-            )
-        return RoundResult(steps, row, refused, errors, bytes_up=up, bytes_down=down)
+        needed = [cohort.server.needed for cohort in self.cohorts]
+        told = [*refusals(records, self.names), *self.runtime.notices()]
+        return Asked(records, answers, needed, told, up, down)
 
     def models(self) -> list[Model]:
         return current_models(self.cohorts, self.runtime, self.names)

@@ -13,6 +13,7 @@ from hanse.runs.folder import RunFolder
 
 FREE = (
     *("name", "track", "runtime.workers", "scoring", "evaluation.stop_at", "evaluation.patience"),
+    *("runtime.quorum", "runtime.patience", "runtime.deadline_s"),
     "adversary.control",
     *("grpo.micro_batch", "grpo.sample_batch", "grpo.degenerate_patience", "grpo.on_degenerate"),
     *("grpo.max_non_finite_steps", "policy.gradient_checkpointing"),

@@ -21,6 +21,10 @@ class Runtime(Protocol):
         """Each client answers its message."""
         ...
 
+    def notices(self) -> list[str]:
+        """In words, who did not answer the exchanges since the last call, and why."""
+        ...
+
     def evaluate(self, values: Tensor, jobs: Sequence[EvaluationJob]) -> list[LevelResult]:
         """Evaluate the given parameter values, flat float32; results in the order of the jobs."""
         ...

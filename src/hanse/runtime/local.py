@@ -22,6 +22,9 @@ class InTurn:
     def exchange(self, messages: Mapping[int, bytes]) -> dict[int, Answer]:
         return {client: self.host.answer(client, data) for client, data in messages.items()}
 
+    def notices(self) -> list[str]:
+        return []
+
     def evaluate(self, values: Tensor, jobs: Sequence[EvaluationJob]) -> list[LevelResult]:
         return [self.host.evaluate(values, job) for job in jobs]
 

@@ -71,6 +71,9 @@ class ProcessPool:
         work = [(self._owner[client], ("answer", client, data)) for client, data in messages.items()]
         return dict(zip(messages, self._dispatch(work), strict=True))
 
+    def notices(self) -> list[str]:
+        return []
+
     def evaluate(self, values: Tensor, jobs: Sequence[EvaluationJob]) -> list[LevelResult]:
         self._all("hold", values.numpy())
         return self._dispatch([(i % len(self._pipes), ("evaluate_held", job)) for i, job in enumerate(jobs)])
