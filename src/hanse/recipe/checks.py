@@ -47,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
     rollout_checks.check_allocation,
     runtime_checks.check_runtime,
     runtime_checks.check_own_data,
+    secure_checks.check_secure,
     swarm_checks.check_swarm,
     lora.check_factors,
     lora.check_exchange,

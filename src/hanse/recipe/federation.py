@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from hanse.recipe.section import Section
+from hanse.recipe.secure import SecureSpec
 
 WeightingName = Literal[
     "samples", "uniform", "fixed", "reward-std", "relative-gain", "task-accuracy", "fairness", "coherence"
@@ -130,6 +131,7 @@ class FederationSpec(Section):
     local: LocalName = "plain"
     local_options: LocalSpec = LocalSpec()
     screening: ScreeningSpec = ScreeningSpec()
+    secure: SecureSpec = SecureSpec()
     rollouts: Literal["equal", "informative"] = "equal"
     participation: float = Field(default=1.0, gt=0, le=1)
     exchange_dtype: Literal["auto", "float32", "bfloat16"] = "auto"

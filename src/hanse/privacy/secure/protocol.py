@@ -62,7 +62,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Revealed:
-    """One holder's shares by owner: of the seeds of the living, of the mask keys of those that dropped out."""
+    """A holder's shares, by owner: of the seeds of the living, of the mask keys of those that dropped out."""
 
     seeds: Mapping[int, bytes]
     keys: Mapping[int, bytes]

@@ -1,0 +1,115 @@
+"""Cross-checks of `[federation.secure]`: no rule of single updates where the server sees none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hanse.errors import RecipeError
+from hanse.recipe.federation import ScreeningSpec
+from hanse.recipe.secure import FEWEST_CLIENTS, adam_bound
+
+if TYPE_CHECKING:
+    from hanse.recipe.federation import FederationSpec
+    from hanse.recipe.model import Recipe
+
+AGGREGATIONS = ("mean", "ffa", "rolora")
+"""Those that are means of updates, entry by entry."""
+LOCAL = ("plain", "fedprox")
+_REFUSED = tuple[str, str, str]
+
+
+def check_secure(recipe: Recipe) -> None:
+    """Only sums leave, of three clients or more."""
+    spec = recipe.federation
+    if recipe.mode != "federated" or not spec.secure.enabled:
+        return
+    found = (*_exchange(spec), *_rules(spec), *_clients(recipe), *_numbers(recipe))
+    if found:
+        raise RecipeError(*found[0])
+
+
+def _exchange(spec: FederationSpec) -> Iterator[_REFUSED]:
+    """A masked vector has all entries, whole numbers each."""
+    if spec.budget.fraction is not None or spec.budget.bits is not None:
+        yield (
+            "federation.budget",
+            "which entries a client sends, or the scale of its blocks, would tell of its update; a masked one "
+            "is sent whole.",
+            "Leave federation.budget out, or federation.secure; federation.secure.bits sets the precision.",
+        )
+    if spec.codec in ("small", "fast"):
+        yield (
+            "federation.codec",
+            f'"{spec.codec}" makes patches of uploads, and masked updates are noise that nothing makes smaller.',
+            'Use "auto": what the server sends is still a patch where that is smaller. Or "dense".',
+        )
+
+
+def _rules(spec: FederationSpec) -> Iterator[_REFUSED]:
+    """The server has signals and a sum, nothing else of a client."""
+    if spec.aggregation not in AGGREGATIONS:
+        yield (
+            "federation.aggregation",
+            f'"{spec.aggregation}" compares or takes apart single updates; the server sees their sum only.',
+            f"Use {_either(AGGREGATIONS)}.",
+        )
+    if spec.weighting == "coherence":
+        yield (
+            "federation.weighting",
+            '"coherence" divides by the norm of each update, which the server does not see.',
+            'Use "uniform", "samples" or "reward-std": signals travel in clear.',
+        )
+    if spec.local not in LOCAL:
+        yield (
+            "federation.local",
+            f'"{spec.local}" sends or scales vectors of single clients beside their updates.',
+            f"Use {_either(LOCAL)}.",
+        )
+    if spec.screening.max_norm not in (None, ScreeningSpec().max_norm):
+        yield (
+            "federation.screening.max_norm",
+            "the norms of single updates are hidden from the server.",
+            "Leave it out: federation.secure.range bounds every entry of every update instead.",
+        )
+
+
+def _clients(recipe: Recipe) -> Iterator[_REFUSED]:
+    """Enough of them to hide among, none of whom the studies' attacks could rewrite."""
+    federation, clients = recipe.federation, recipe.partition.clients
+    taking_part = max(1, round(federation.participation * clients))
+    if taking_part < FEWEST_CLIENTS:
+        drawn = federation.participation < 1
+        yield (
+            "federation.participation" if drawn and clients >= FEWEST_CLIENTS else "partition.clients",
+            f"{taking_part} clients take part in a round; the fewest that hide one another are {FEWEST_CLIENTS}.",
+            f"Use at least {FEWEST_CLIENTS} clients a round, or set federation.secure.enabled = false.",
+        )
+    if recipe.adversary.clients:
+        yield (
+            "adversary.clients",
+            "the attacks of studies rewrite uploads, which here are masked before they leave.",
+            "Leave [adversary] out, or set federation.secure.enabled = false.",
+        )
+
+
+def _numbers(recipe: Recipe) -> Iterator[_REFUSED]:
+    """Sums fit their modulus, and the range has a bound to start from."""
+    secure, betas = recipe.federation.secure, recipe.grpo.betas
+    if secure.range is None and math.isinf(adam_bound(betas)):
+        yield (
+            "federation.secure.range",
+            f"with grpo.betas = [{betas[0]:g}, {betas[1]:g}] a step of AdamW has no bound to take.",
+            "Give the largest change of a weight in a round, as range = 0.01; larger ones are cut to it.",
+        )
+    if recipe.partition.clients * 2 ** (secure.bits - 1) >= 2**63:
+        yield (
+            "federation.secure.bits",
+            f"sums over {recipe.partition.clients} clients of {secure.bits} bits overflow 64 bits.",
+            "Use bits = 24.",
+        )
+
+
+def _either(names: tuple[str, ...]) -> str:
+    return " or ".join(f'"{name}"' for name in names)
