@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hanse.recipe import federation_checks, lora, pairs, rollout_checks, runtime_checks, sums, swarm_checks
+from hanse.recipe import (
+    federation_checks,
+    lora,
+    pairs,
+    rollout_checks,
+    runtime_checks,
+    secure_checks,
+    sums,
+    swarm_checks,
+)
 
 if TYPE_CHECKING:
     from hanse.recipe.model import Recipe

@@ -35,14 +35,14 @@ def _exchange(spec: FederationSpec) -> Iterator[_REFUSED]:
     if spec.budget.fraction is not None or spec.budget.bits is not None:
         yield (
             "federation.budget",
-            "which entries a client sends, or the scale of its blocks, would tell of its update; a masked one "
-            "is sent whole.",
+            "which entries a client sends, or the scale of its blocks, would tell of its update; masked "
+            "ones are sent whole.",
             "Leave federation.budget out, or federation.secure; federation.secure.bits sets the precision.",
         )
     if spec.codec in ("small", "fast"):
         yield (
             "federation.codec",
-            f'"{spec.codec}" makes patches of uploads, and masked updates are noise that nothing makes smaller.',
+            f'"{spec.codec}" makes patches of uploads, and nothing makes masked updates smaller.',
             'Use "auto": what the server sends is still a patch where that is smaller. Or "dense".',
         )
 
@@ -83,7 +83,7 @@ def _clients(recipe: Recipe) -> Iterator[_REFUSED]:
         drawn = federation.participation < 1
         yield (
             "federation.participation" if drawn and clients >= FEWEST_CLIENTS else "partition.clients",
-            f"{taking_part} clients take part in a round; the fewest that hide one another are {FEWEST_CLIENTS}.",
+            f"{taking_part} clients take part in a round; fewer than {FEWEST_CLIENTS} cannot hide one another.",
             f"Use at least {FEWEST_CLIENTS} clients a round, or set federation.secure.enabled = false.",
         )
     if recipe.adversary.clients:
