@@ -83,7 +83,7 @@ def _clients(recipe: Recipe) -> Iterator[_REFUSED]:
         drawn = federation.participation < 1
         yield (
             "federation.participation" if drawn and clients >= FEWEST_CLIENTS else "partition.clients",
-            f"{taking_part} clients take part in a round; fewer than {FEWEST_CLIENTS} cannot hide one another.",
+            f"{taking_part} clients take part in a round; fewer than {FEWEST_CLIENTS} hide nobody.",
             f"Use at least {FEWEST_CLIENTS} clients a round, or set federation.secure.enabled = false.",
         )
     if recipe.adversary.clients:
