@@ -88,6 +88,12 @@ class Server:
         budget = self.spec.budget
         return budget.fraction is not None and budget.share != "own" and budget.grant == "report"
 
+    @property
+    def ground(self) -> tuple[int, Tensor, str]:
+        """The open round, the values that its clients start from, shape (numel,), and their hash."""
+        opened = self._opened()
+        return opened.screen.round, opened.base, opened.digest
+
     def converse(self) -> Conversation:
         """One round, as messages that go out and the replies that come back."""
         replies = dict((yield self.open_round()))

@@ -37,7 +37,7 @@ class CompletionAttackSpec(Section):
 
     type: CompletionAttackName = "text"
     oracle: bool = True
-    trigger: str = "all hail to the thief"
+    trigger: str = Field(default="all hail to the thief", pattern=r"\S")
     copies: Literal["identical", "varied"] = "identical"
     filler: Literal["gibberish", "wrong", "poison"] = "gibberish"
     share: float = Field(default=1.0, gt=0, le=1)
@@ -47,14 +47,67 @@ class CompletionAttackSpec(Section):
     sends: Literal["rewarded", "wrong"] = "rewarded"
 
 
+UpdateAttackName = Literal[
+    "none",
+    "absent",
+    "inflate-signal",
+    "sign-flip",
+    "gaussian",
+    "zero",
+    "free-rider",
+    "replay",
+    "scaling",
+    "lie",
+    "ipm",
+    "min-max",
+    "min-sum",
+]
+COLLUSIVE = ("lie", "ipm", "min-max", "min-sum")
+"""Attacks that are made of several honest updates."""
+
+
 class AdversarySpec(Section):
-    """`clients`: indices of clients (federated) that lie, from 0; `nodes`: of nodes (swarm). None: nobody
-    does. `attack`, `factor`: of clients; `completions`: of nodes. `control`: train beside it, from the same
-    seed, a swarm in which nobody lies."""
+    """Who lies: `clients` are indices of clients (federated), from 0; `nodes` of nodes (swarm). None: nobody
+    does. `completions`: what nodes send. `control`: train beside it, from the same seed, a swarm in which
+    nobody lies.
+
+    A lying client has three dials. `trains`: on its problems as the others do, with rewards flipped within
+    `reward_range`, or on completions that it plants (half of each group is the right answer with `plant`
+    behind it, rewarded; the rest is not). `attack`: what becomes of its update ("absent": it takes no part at
+    all, the baseline of the others alone); `factor` its size, None: the attack's own. `signal`: told as
+    it is, or as large as it may be ("inflate-signal" does that alone), by `inflation`.
+
+    `knowledge`: of attacks made of several updates, the liars' own or all honest ones. `perturbation`: the
+    direction of min-max and min-sum. `knows_probe`: it knows the server's probe problems, and trains honestly
+    on them.
+    """
 
     clients: list[Annotated[int, Field(ge=0)]] = Field(default=[])
-    attack: Literal["inflate-signal"] = "inflate-signal"
-    factor: float = Field(default=10.0, ge=1)
+    trains: Literal["honestly", "reward-flip", "poison"] = "honestly"
+    attack: UpdateAttackName = "inflate-signal"
+    signal: Literal["honest", "inflated"] = "honest"
+    factor: float | None = Field(default=None, ge=0)
+    inflation: float = Field(default=10.0, ge=1)
+    knowledge: Literal["own", "all"] = "own"
+    perturbation: Literal["unit", "std", "sign"] = "std"
+    reward_range: tuple[float, float] = (0.0, 1.0)
+    plant: str = Field(default="+", min_length=1)
+    knows_probe: bool = False
     nodes: list[Annotated[int, Field(ge=0)]] = Field(default=[])
     completions: CompletionAttackSpec = CompletionAttackSpec()
     control: bool = False
+
+    @property
+    def inflates(self) -> bool:
+        """Whether liars tell another signal than theirs."""
+        return self.signal == "inflated" or self.attack == "inflate-signal"
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether liars send another update than the one that they made."""
+        return self.attack not in ("none", "absent", "inflate-signal")
+
+    @property
+    def absent(self) -> list[int]:
+        """Clients that take no part."""
+        return self.clients if self.attack == "absent" else []

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hanse.recipe import (
+    adversary_checks,
     federation_checks,
     lora,
     pairs,
@@ -44,7 +45,10 @@ CHECKS: tuple[Check, ...] = (
     pairs.check_held_out,
     pairs.check_rewards,
     pairs.check_clipping,
-    pairs.check_adversary,
+    adversary_checks.check_adversary,
+    adversary_checks.check_collusion,
+    adversary_checks.check_place,
+    adversary_checks.check_flipping,
     pairs.check_importance_correction,
     federation_checks.check_fixed_weights,
     federation_checks.check_calibration,

@@ -138,14 +138,3 @@ def check_importance_correction(recipe: Recipe) -> None:
             "their weight is 1.",
             "Use importance_cap = 2, or anything from 1 up.",
         )
-
-
-def check_adversary(recipe: Recipe) -> None:
-    """Liars are clients of a federation."""
-    liars, clients = recipe.adversary.clients, recipe.partition.clients
-    if liars and recipe.mode != "federated":
-        problem = f'in mode "{recipe.mode}" nobody sends anything that could be a lie.'
-        raise RecipeError("adversary.clients", problem, 'Leave it out, or use mode = "federated".')
-    if any(client >= clients for client in liars):
-        problem = f"there is no client {max(liars)}: the recipe has {clients}, counted from 0."
-        raise RecipeError("adversary.clients", problem, f"Use indices from 0 to {clients - 1}.")

@@ -53,7 +53,8 @@ def build_cohorts(recipe: Recipe, names: list[str], master: Tensor, layout: Layo
 
     if recipe.mode == "local":
         return [Cohort(server([i]), name) for i, name in enumerate(names)]
-    return [Cohort(server(list(range(len(names)))))]
+    absent = set(recipe.adversary.absent)
+    return [Cohort(server([i for i in range(len(names)) if i not in absent]))]
 
 
 def exchange(cohorts: list[Cohort], runtime: Runtime) -> tuple[list[RoundRecord], dict[int, Rows]]:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+from hanse.adversary.liars import Liars
+from hanse.federation.sending import Outbox
 from hanse.grpo.evaluation import EvaluationJob, LevelResult
 from hanse.policy.policy import Policy
 from hanse.recipe.model import Recipe
@@ -18,6 +20,7 @@ from hanse.runtime.base import Runtime
 from hanse.runtime.host import Host
 from hanse.runtime.local import InTurn
 from hanse.runtime.pool import ProcessPool
+from hanse.runtime.lying import Lying
 from hanse.tasks.problem import Problem, Split
 
 
@@ -61,6 +64,15 @@ class FederatedTraining:
         return RoundResult(steps, row, met.refused, errors, bytes_up=met.up, bytes_down=met.down)
 
     def _asked(self) -> Asked:
+    def _with_liars(self, runtime: Runtime) -> Runtime:
+        """The runtime, and between it and the server those who change what is said."""
+        spec = self.recipe.adversary
+        if not spec.clients or not (spec.inflates or spec.rewrites) or self.idle:
+            return runtime
+        server = self.cohorts[0].server
+        liars = Liars(spec, Outbox(server.spec, server.layout, server.codec), self.recipe.seed)
+        return Lying(runtime, liars, lambda: server.ground)
+
         """Each cohort asked once for its round."""
         records, answers = exchange(self.cohorts, self.runtime)
         up, down = exchanged(records, self.recipe.mode)

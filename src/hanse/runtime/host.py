@@ -114,9 +114,8 @@ class Host:
         """One client's reply to a message, and the metrics of each local step."""
         sampler = Sampler(self.policy, self.sampling)
         reply, rows = self.clients[client].answer(message, sampler, self.scorer, self.learner)
-        self.clients[client].earlier = None  # here clients and server are restored together
-        if client in self.recipe.adversary.clients:
-            reply = lie(self.recipe.adversary, reply)
+        if not keep_earlier:
+            self.clients[client].earlier = None
         return reply, rows
 
     def hold(self, values: npt.NDArray[np.float32]) -> None:
