@@ -43,6 +43,7 @@ class FederatedTraining:
             host = self._open.enter_context(closing(Host(self.recipe, start, owned)))
             return host, InTurn(host)
         with ExitStack() as attempt:
+        self.runtime = self._with_liars(self.runtime)
             pool = attempt.enter_context(closing(ProcessPool(self.recipe, start, clients)))
             host = attempt.enter_context(closing(Host(self.recipe, start, [])))
             pool.wait_ready()
@@ -63,7 +64,6 @@ class FederatedTraining:
             row["federation/missed_quorum"] = met.missed
         return RoundResult(steps, row, met.refused, errors, bytes_up=met.up, bytes_down=met.down)
 
-    def _asked(self) -> Asked:
     def _with_liars(self, runtime: Runtime) -> Runtime:
         """The runtime, and between it and the server those who change what is said."""
         spec = self.recipe.adversary
@@ -73,6 +73,7 @@ class FederatedTraining:
         liars = Liars(spec, Outbox(server.spec, server.layout, server.codec), self.recipe.seed)
         return Lying(runtime, liars, lambda: server.ground)
 
+    def _asked(self) -> Asked:
         """Each cohort asked once for its round."""
         records, answers = exchange(self.cohorts, self.runtime)
         up, down = exchanged(records, self.recipe.mode)

@@ -12,7 +12,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from hanse.adversary.liar import lie
 from hanse.errors import RecipeError
 from hanse.federation.client import Client, ClientState
 from hanse.federation.wire.layout import Layout
