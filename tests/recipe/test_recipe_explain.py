@@ -134,6 +134,31 @@ CASES: list[tuple[dict[str, Any], str, str, str]] = [
         'expected a number, got "x".',
         "Give a number.",
     ),
+    (
+        {"swarm": {"defences": [{"type": "length", "limit": 0}]}},
+        "swarm.defences.0.limit",
+        "must be ≥ 1, got 0.",
+        "Change it.",
+    ),
+    (
+        {"swarm": {"defences": [{"type": "length", "limt": 3}]}},
+        "swarm.defences.0.limt",
+        "unknown key.",
+        "Did you mean limit?",
+    ),
+    (
+        {"swarm": {"defences": [{"type": "length"}, {"type": "lenth"}]}},
+        "swarm.defences.1.type",
+        '"lenth" is not a choice.',
+        'Choose one of "assignment"',
+    ),
+    ({"swarm": {"defences": [{}]}}, "swarm.defences.0.type", "required, but not given.", "Say of which type"),
+    (
+        {"swarm": {"defences": "all"}},
+        "swarm.defences",
+        '"all" is not a choice.',
+        'Choose "default" or "none". Or: Give a list; the default is defences = "default".',
+    ),
 ]
 
 

@@ -28,6 +28,8 @@ _EXPECTED = {
 }
 _BOUNDS = {"greater_than": ">", "greater_than_equal": "≥", "less_than": "<", "less_than_equal": "≤"}
 
+_LABEL = re.compile(r"(?:list|literal|tagged-union)\[.*\]")
+
 
 @dataclass(frozen=True)
 class _Place:
@@ -50,7 +52,7 @@ class _Fault:
 def explain(error: ValidationError) -> RecipeError:
     """One error for all complaints: the first in full, the others briefly."""
     faults: dict[str, _Fault] = {}
-    for details in error.errors(include_url=False):
+    for details in _nearest(error.errors(include_url=False)):
         fault = _fault(details)
         earlier = faults.get(fault.path)
         faults[fault.path] = fault if earlier is None else _merged(earlier, fault)
@@ -59,6 +61,21 @@ def explain(error: ValidationError) -> RecipeError:
         return RecipeError(first.path, first.problem, first.remedy)
     rest = "; ".join(f"{fault.path}: {fault.problem.rstrip('.')}" for fault in others)
     return RecipeError(first.path, first.problem, f"{first.remedy} Also wrong: {rest}.")
+
+
+def _nearest(complaints: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Without pydantic's labels of a union's members, and without what members complain of that nobody
+    meant: of a list of tables with a wrong key, that it is not the word that might stand there too."""
+    places = [tuple(part for part in one["loc"] if not _LABEL.fullmatch(str(part))) for one in complaints]
+    return [
+        ErrorDetails(**{**one, "loc": place})
+        for one, place in zip(complaints, places, strict=True)
+        if len(place) == len(one["loc"]) or not any(_is_within(other, place) for other in places)
+    ]
+
+
+def _is_within(inner: tuple[int | str, ...], outer: tuple[int | str, ...]) -> bool:
+    return len(inner) > len(outer) and inner[: len(outer)] == outer
 
 
 def _merged(a: _Fault, b: _Fault) -> _Fault:
@@ -77,6 +94,8 @@ def _fault(details: ErrorDetails) -> _Fault:
     if kind == "union_tag_invalid":
         tags = _any_of(context["expected_tags"])
         return _Fault(f"{place.path}.type", f'"{context["tag"]}" is not a choice.', f"Choose one of {tags}.")
+    if kind == "union_tag_not_found":
+        return _Fault(f"{place.path}.type", "required, but not given.", "Say of which type it is.")
     if kind in _EXPECTED:
         return _Fault(place.path, f"expected {_EXPECTED[kind]}, got {given}.", _instead(place, kind))
     if kind in _BOUNDS:
