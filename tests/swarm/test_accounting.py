@@ -93,3 +93,9 @@ def test_why_zero_is_a_weapon():
 def test_all_dropped():
     found = booked([[1.0, 0.0]], [[D, D]])
     assert found.advantages_PG.tolist() == [[0.0, 0.0]] and not found.counted_PG.any()
+
+
+def test_a_constant_denominator_stays():
+    """Dr. GRPO divides by all slots, masked ones among them: nothing is to be made good."""
+    rewards, standing = [[1.0, 1.0, 0.0, 0.0]], [[M, A, A, A]]
+    assert advantages(rewards, standing, constant=True)[0] == pytest.approx([0, 0.75, -0.25, -0.25])

@@ -33,7 +33,7 @@ class PolicyDefence(_Defence):
     """Made with the receiver's own policy, or one of at most `staleness` rounds ago."""
 
     type: Literal["policy"] = "policy"
-    staleness: int = Field(default=0, ge=0)
+    staleness: int = Field(default=0, ge=0, le=7)
 
 
 class ClaimsDefence(_Defence):
@@ -44,7 +44,7 @@ class ClaimsDefence(_Defence):
 
 
 class LengthDefence(_Defence):
-    """At most `limit` tokens (None: grpo.max_new_tokens); without an end only at exactly that length."""
+    """At most `limit` tokens (None: grpo.max_new_tokens); without an end only exactly grpo.max_new_tokens."""
 
     type: Literal["length"] = "length"
     limit: int | None = Field(default=None, ge=1)
@@ -98,10 +98,12 @@ class TypicalityDefence(_Defence):
 
 class ReplayDefence(_Defence):
     """Every token is the one that the slot's own random stream gives (Token-DiFR, 2511.20621), but for
-    `violations`. `tolerance`: perturbed logits that may differ by rounding."""
+    `violations`. `tolerance`: perturbed logits that may differ by rounding; `ties`: the share of a
+    completion's tokens, rounded up, that may make use of it."""
 
     type: Literal["replay"] = "replay"
     tolerance: float = Field(default=1e-3, ge=0)
+    ties: float = Field(default=0.02, ge=0, le=1)
     violations: int = Field(default=0, ge=0)
 
 

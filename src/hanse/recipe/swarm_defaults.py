@@ -17,6 +17,9 @@ from hanse.recipe.swarm import (
 COARSE = 0.5
 """Replay tolerance by default where a policy does not compute in float32: bfloat16 logits are some 2^-8 of
 their size apart."""
+COARSE_TIES = 0.1
+"""The share of tokens that may make use of it: up to 2 % of honest ones differ (2511.20621), which a short
+completion must be able to exceed by chance."""
 
 
 def one_policy_default(exact: bool = True) -> list[DefenceSpec]:
@@ -24,7 +27,7 @@ def one_policy_default(exact: bool = True) -> list[DefenceSpec]:
     the node's one own sample, so that nothing is left to write (TEXT, MATH, CODE), to choose (DoS) or to fit
     to a rule (adaptive). The others are free and say more clearly what is wrong. `exact`: the policy computes
     in float32."""
-    replay = ReplayDefence() if exact else ReplayDefence(tolerance=COARSE)
+    replay = ReplayDefence() if exact else ReplayDefence(tolerance=COARSE, ties=COARSE_TIES)
     return [AssignmentDefence(), PolicyDefence(), LengthDefence(), replay]
 
 

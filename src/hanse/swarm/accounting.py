@@ -36,13 +36,18 @@ class Account:
 
 
 def account(
-    rewards_PG: Tensor, standing_PG: Tensor, *, baseline: Baseline = "mean", scale: Scale = "group"
+    rewards_PG: Tensor,
+    standing_PG: Tensor,
+    *,
+    baseline: Baseline = "mean",
+    scale: Scale = "group",
+    constant: bool = False,
 ) -> Account:
     """Advantages of groups by the standing of their members. NaN rewards (unscored) count nowhere.
 
     The loss divides by the active sequences, while a masked one counts in the denominator: advantages are
     multiplied by active / counted of the whole batch, which is exact for objectives that divide by
-    sequences.
+    sequences. `constant`: the objective divides by all slots as it is (Dr. GRPO).
     """
     accepted = standing_PG == Standing.ACCEPTED
     void = (standing_PG == Standing.ZERO) | (standing_PG == Standing.MASKED)
@@ -52,5 +57,5 @@ def account(
     rewards = torch.where(present, rewards, torch.nan)
     active = present & (standing_PG != Standing.MASKED)
     advantages = group_advantages(rewards, baseline=baseline, scale=scale)
-    share = active.sum() / present.sum().clamp(min=1)
+    share = 1.0 if constant else active.sum() / present.sum().clamp(min=1)
     return Account(torch.where(active, advantages, 0.0) * share, active, present)

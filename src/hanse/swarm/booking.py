@@ -32,7 +32,8 @@ def book(
     them. `own_N`: the receiver's own."""
     rewards = grid.spread(rewards_N, torch.nan)
     standing = grid.spread(standing_N, Standing.DROPPED)
-    booked = account(rewards, standing, baseline=grpo.baseline, scale=grpo.scale)
+    constant = grpo.objective == "dr_grpo"
+    booked = account(rewards, standing, baseline=grpo.baseline, scale=grpo.scale, constant=constant)
     if swarm.foreign_weight == "none":
         return booked
     damped = foreign_weights(readings, grid, booked.advantages_PG, swarm)

@@ -203,7 +203,7 @@ def _finish(row):
 def test_honest_nodes_lose_nothing(seed: int):
     found = build_chain(SwarmSpec()).inspect(real_view(make_policy(seed)), {})
     assert found.counts == {} and (found.standing_N == ACCEPTED).all()
-    assert found.figures == {"replay/sites": 0.0}
+    assert found.figures == {"replay/sites": 0.0, "replay/tied": 0.0}
 
 
 def test_the_default_chain_stops_what_a_node_did_not_sample(policy):

@@ -86,9 +86,30 @@ def test_no_cut_no_margin():
 def test_near_ties_of_accepted_completions_are_counted():
     replay = at({(0, 0): 5e-4, (1, 1): 5e-4, (1, 2): 2e-4, (2, 0): 0.5, (2, 1): 5e-4, (3, 4): 5e-4}, 0.0)
     finding = DEFENCES["replay"](
-        ReplayDefence(), view(MADE, replay=replay), torch.tensor([False, True, True, True])
+        ReplayDefence(ties=0.4), view(MADE, replay=replay), torch.tensor([False, True, True, True])
     )
-    assert finding.figures == {"sites": 2.0}
+    assert finding.figures == {"sites": 2.0, "tied": 0.0}
+
+
+def test_near_ties_are_no_alphabet():
+    """Each by itself is rounding; a completion that uses them all was written, not drawn."""
+    full = sent(0, 0, tuple(range(4, 4 + LIMIT)))
+    for used, allowed in ((1, 0.02), (2, 0.13), (2, 0.25), (8, 1.0)):
+        lead = torch.zeros(1, LIMIT)
+        lead[0, :used] = 5e-4
+        seen = view([full], replay=lead)
+        assert verdicts(DEFENCES["replay"], ReplayDefence(ties=allowed), seen) == [False]
+    spec, asked = ReplayDefence(), torch.ones(1, dtype=torch.bool)
+    lead = torch.tensor([[5e-4, 0, 0, 0, 0, 0, 0, 2e-4]])
+    finding = DEFENCES["replay"](spec, view([full], replay=lead), asked)
+    assert finding.rejected_N.tolist() == [True] and finding.figures == {"sites": 0.0, "tied": 1.0}
+    assert verdicts(DEFENCES["replay"], ReplayDefence(ties=0), view([full], replay=lead * 0)) == [False]
+
+
+def test_violations_are_not_counted_as_ties():
+    lead = torch.tensor([[5.0, 5e-4, 0, 0, 0, 0, 0, 0]])
+    seen = view([sent(0, 0, tuple(range(4, 4 + LIMIT)))], replay=lead)
+    assert verdicts(DEFENCES["replay"], ReplayDefence(violations=1), seen) == [False]
 
 
 def test_ends_that_nobody_expects():
