@@ -23,10 +23,22 @@ def test_vertical_gives_whole_groups():
     assert made.of(0) == {"p": [0, 1, 2], "r": [0, 1, 2]} and made.of(1) == {"q": [0, 1, 2]}
 
 
-def test_what_two_nodes_choose_belongs_to_the_first():
-    made = vertical("b", {1: ["p", "q"], 0: ["p"]}, 2)
-    assert made.of(0) == {"p": [0, 1]} and made.of(1) == {"q": [0, 1]}
-    assert made.problems == ["p", "q"]
+def test_what_two_nodes_choose_belongs_to_one_of_them_whatever_its_id():
+    names = [f"p{i}" for i in range(200)]
+    made = vertical("b", {1: names, 0: names}, 2)
+    assert made.problems == names
+    assert 70 < len(made.of(0)) < 130 and len(made.of(0)) + len(made.of(1)) == 200
+    assert all(slots == [0, 1] for node in (0, 1) for slots in made.of(node).values())
+    assert vertical("b", {0: names, 1: names}, 2) == made
+    assert vertical("c", {0: names, 1: names}, 2).of(0) != made.of(0)
+
+
+def test_nobody_takes_what_the_beacon_drew_for_another():
+    names = [f"p{i}" for i in range(50)]
+    made = vertical("b", {0: names, 3: names, 5: ["q"]}, 2, {3: names, 0: ["q"], 5: []})
+    assert list(made.of(3)) == names and made.of(0) == {} and list(made.of(5)) == ["q"]
+    both = vertical("b", {0: names, 3: names}, 2, {3: names, 0: names})
+    assert both.of(0) and both.of(3)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,13 @@ def test_any_bytes_as_a_commit_change_nothing(data):
     assert digests(1, good | {1: data}) == {0: "a"}
 
 
+def test_where_all_hold_one_policy_nobody_tries_digests_until_the_beacon_suits_it():
+    honest = {i: Commit(3, i, "held").to_bytes() for i in range(2)}
+    for ground in ("a", "b", "c"):
+        assert digests(3, honest | {2: Commit(3, 2, ground).to_bytes()}, "held") == {0: "held", 1: "held"}
+    assert digests(3, honest | {2: Commit(3, 2, "held").to_bytes()}, "held").keys() == {0, 1, 2}
+
+
 def test_a_beacon_depends_on_the_past_and_on_every_digest():
     one = beacon("b", {0: "x", 1: "y"})
     assert one == beacon("b", {1: "y", 0: "x"})
@@ -62,7 +69,14 @@ def test_every_slot_has_one_owner():
     assert [len(along.of(node)) for node in range(3)] == [2, 2, 2]
     assert all(slots == [0, 1, 2, 3] for node in range(3) for slots in along.of(node).values())
     chosen = assign("vertical", "b", IDS, 6, 4, [0, 1], {0: ["p1"], 1: ["p1", "p2"]})
-    assert list(chosen.of(0)) == ["p1"] and list(chosen.of(1)) == ["p2"]
+    assert chosen.problems == ["p1", "p2"] and "p2" in chosen.of(1)
+
+
+def test_a_low_id_shadows_nobody():
+    """It sees what the others will draw, and chooses just that."""
+    honest = drawn(IDS, 3, "b", 1)
+    made = assign("vertical", "b", IDS, 6, 4, [0, 1], {0: honest, 1: honest})
+    assert set(made.of(1)) >= set(honest) - set(drawn(IDS, 3, "b", 0))
 
 
 def test_mixing_keeps_own_groups_and_draws_useful_foreign_ones():

@@ -55,12 +55,25 @@ def horizontal(beacon: str, problems_P: Sequence[str], group_size: int, nodes: S
     return Assignment(beacon, owners)
 
 
-def vertical(beacon: str, problems_by_node: Mapping[int, Sequence[str]], group_size: int) -> Assignment:
-    """Each node answers problems of its own, in whole groups. A problem that two nodes have belongs to the
-    first of them."""
-    owners: dict[tuple[str, int], int] = {}
+def vertical(
+    beacon: str,
+    problems_by_node: Mapping[int, Sequence[str]],
+    group_size: int,
+    drawn: Mapping[int, Sequence[str]] | None = None,
+) -> Assignment:
+    """Each node answers problems of its own, in whole groups.
+
+    A problem that several have chosen belongs to one for which the beacon drew it (`drawn`), so that nobody
+    can take what an honest node answers; of equals to the one that the beacon puts first, whatever its id.
+    """
+    due = {node: set(problems) for node, problems in (drawn or {}).items()}
+
+    def rank(node: int, problem: str) -> tuple[bool, int, int]:
+        return problem not in due.get(node, ()), derive_seed("swarm-tie", beacon, problem, node), node
+
+    best: dict[str, tuple[bool, int, int]] = {}
     for node, problems in sorted(problems_by_node.items()):
         for p in problems:
-            for slot in range(group_size):
-                owners.setdefault((p, slot), node)
+            best[p] = min(rank(node, p), best.get(p, rank(node, p)))
+    owners = {(p, slot): best[p][-1] for p in best for slot in range(group_size)}
     return Assignment(beacon, owners)

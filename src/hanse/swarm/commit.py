@@ -33,14 +33,18 @@ class Commit:
         return cls(read(frame, "round", int), read(frame, "node", int), policy)
 
 
-def digests(round: int, said: Mapping[int, bytes]) -> dict[int, str]:
-    """The digests of the nodes whose commit is in order; the others have no say in the beacon."""
+def digests(round: int, said: Mapping[int, bytes], held: str | None = None) -> dict[int, str]:
+    """The digests of the nodes whose commit is in order; the others have no say in the beacon.
+
+    `held`: what all nodes hold where they share a policy. Nothing else counts there, since who commits last
+    could try digests until the beacon suits it.
+    """
     found = {}
     for node, data in said.items():
         try:
             commit = Commit.from_bytes(data)
         except WireError:
             continue
-        if (commit.round, commit.node) == (round, node):
+        if (commit.round, commit.node) == (round, node) and held in (None, commit.policy):
             found[node] = commit.policy
     return found

@@ -25,7 +25,8 @@ def assign(
 ) -> Assignment:
     """Who answers what. `chosen`: the problems of nodes that choose by themselves (vertical)."""
     if chosen is not None:
-        return vertical(beacon, chosen, group_size)
+        due = {node: drawn(ids, prompts // len(nodes), beacon, node) for node in chosen}
+        return vertical(beacon, chosen, group_size, due)
     problems = drawn(ids, prompts, beacon)
     if topology == "horizontal":
         return horizontal(beacon, problems, group_size, nodes)

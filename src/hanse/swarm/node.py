@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hanse.swarm.assignment import Assignment, beacon
-from hanse.swarm.commit import Commit, digests
+from hanse.swarm.assignment import Assignment
+from hanse.swarm.commit import Commit
 from hanse.swarm.delivery import Bundle
 from hanse.swarm.exchange import Exchange
 from hanse.swarm.replica import Outcome, Replica
@@ -48,7 +48,7 @@ def run_round(nodes: Sequence[Node], exchange: Exchange, round: int) -> tuple[di
         exchange.publish(first, node.id, node.commit(round))
     committed = exchange.gather(first)
     second, sent = f"{round}/bundle", 0
-    beacons = {id(n.replica): beacon(n.replica.state.beacon, digests(round, committed)) for n in nodes}
+    beacons = {id(n.replica): n.replica.beacon(round, committed) for n in nodes}
     _write_together(nodes, beacons)
     for node in nodes:
         data = node.deliver(round, beacons[id(node.replica)])

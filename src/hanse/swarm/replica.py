@@ -22,8 +22,10 @@ from hanse.policy.sampler import Sampler, Sampling
 from hanse.recipe.model import GrpoSpec
 from hanse.recipe.swarm import SwarmSpec
 from hanse.swarm.assignment import Assignment
+from hanse.swarm.assignment import beacon as beacon_of
 from hanse.swarm.booking import book, groups_of
 from hanse.swarm.collect import Grid, Written, choices, make_grid, open_bundles, place
+from hanse.swarm.commit import digests
 from hanse.swarm.defences.base import View
 from hanse.swarm.defences.chain import Chain, Inspection
 from hanse.swarm.delivery import Bundle, Delivery, Limits, Text, Tokens
@@ -101,6 +103,11 @@ class Replica:
     def digest(self) -> str:
         """Of the policy as it is now."""
         return self.state.digests[0]
+
+    def beacon(self, number: int, committed: Mapping[int, bytes]) -> str:
+        """Of a round, once all have committed."""
+        held = self.digest if self.swarm.one_policy else None
+        return beacon_of(self.state.beacon, digests(number, committed, held))
 
     @property
     def limits(self) -> Limits:
@@ -229,6 +236,9 @@ class Replica:
             policies=list(self.state.digests),
             eos_ids=self.policy.eos_ids,
             read=lambda: readings.select(cells),
+            own_lengths=[
+                len(w.ids) for w, r in zip(written, rewards, strict=True) if self._is_own(w) and r > 0
+            ],
         )
         return self.chain.inspect(view, self.state.memory).among(foreign, len(written))
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
+import torch
 
 from hanse.recipe.swarm import LengthsDefence
 from hanse.swarm.defences import DEFENCES
@@ -90,3 +92,13 @@ def test_honest_nodes_are_left_alone():
         finding = lengths(LengthsDefence(), seen, seen.rewards_N > 0)
         memory, rejected = finding.memory, rejected + int(finding.rejected_N.any())
     assert rejected <= 2
+
+
+def test_the_receivers_own_are_among_the_others():
+    """Of two nodes, one is the receiver: there is nobody else to compare with."""
+    honest = [10, 11, 12, 13, 14, 15] * 4
+    seen = view(completions([n + 8 for n in honest]), assignment=owners(1, each=24))
+    assert verdicts(lengths, LengthsDefence(), seen) == [False] * 24
+    assert verdicts(lengths, LengthsDefence(), replace(seen, own_lengths=honest)) == [True] * 24
+    found = lengths(LengthsDefence(), replace(seen, own_lengths=honest), torch.ones(24, dtype=torch.bool))
+    assert found.memory["rounds"][0]["own"] == honest

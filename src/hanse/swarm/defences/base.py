@@ -28,7 +28,8 @@ class View:
 
     `terminated_N`: whether the last token ends the completion; `eos_ids`: tokens that do. `rewards_N` are the
     receiver's own (NaN: unscored). `policies`: digests of the current policy and those
-    before it, newest first. `memory` is what the defence left behind last round.
+    before it, newest first. `memory` is what the defence left behind last round. `own_lengths`: of what the
+    receiver itself was rewarded for, where its own is not among the deliveries.
     """
 
     round: int
@@ -45,6 +46,7 @@ class View:
     read: Callable[[], Readings]
     memory: Mapping[str, Any] = field(default_factory=dict)
     eos_ids: Sequence[int] = ()
+    own_lengths: Sequence[int] = ()
 
     @cached_property
     def readings(self) -> Readings:

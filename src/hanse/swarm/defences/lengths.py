@@ -13,12 +13,14 @@ from hanse.recipe.swarm import LengthsDefence
 from hanse.swarm.defences.base import Finding, View
 
 _Lengths = Mapping[str, Sequence[int]]
+_OWN = "own"
 
 
 def lengths(spec: LengthsDefence, view: View, accepted_N: Tensor) -> Finding:
-    """Mann–Whitney test, one-sided, of a node's lengths against those of all others: of this round, and of
-    the last `memory` rounds together. Below `p`, all that the node has sent this round is rejected: its wrong
-    answers are not the point, but they say nothing of it either. Score: the larger z.
+    """Mann–Whitney test, one-sided, of a node's lengths against those of all others, the receiver's own
+    among them: of this round, and of the last `memory` rounds together. Below `p`, all that the node has sent
+    this round is rejected: its wrong answers are not the point, but they say nothing of it either. Score: the
+    larger z.
 
     Memory: `rounds`, oldest first, of lengths by node.
     """
@@ -26,6 +28,8 @@ def lengths(spec: LengthsDefence, view: View, accepted_N: Tensor) -> Finding:
     now: dict[str, list[int]] = {}
     for node, n in zip(view.node_N[counted].tolist(), view.lengths_N[counted].tolist(), strict=True):
         now.setdefault(str(node), []).append(n)
+    if view.own_lengths:
+        now[_OWN] = list(view.own_lengths)
     rounds = [*view.memory.get("rounds", []), now][-spec.memory :]
     nodes = view.node_N.tolist()
     z = {node: max(_longer([now], str(node)), _longer(rounds, str(node))) for node in set(nodes)}
