@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from hanse.policy.tiny import tiny_policy
@@ -53,9 +54,22 @@ def test_what_travels_is_of_one_kind():
 def test_text_is_encoded_with_the_receivers_tokenizer():
     (written,), _ = placed(sent(0, 0, text="12"), kind=Text)
     assert written.ids == (*POLICY.encode("12"), END)
-    assert placed(sent(0, 0, text="1" * 8), kind=Text)[0] == []
     cut = sent(0, 0, (5,), text="1" * 8)
     assert placed(cut, kind=Text)[0][0].stopped is False
+    assert placed(sent(0, 0, text=""), kind=Text)[0][0].ids == (END,)
+    assert placed(sent(0, 0, (5,), text=""), kind=Text)[0] == []
+
+
+def test_text_that_is_longer_here_than_there_is_cut_and_no_offence():
+    (written,), strange = placed(sent(0, 0, text="1" * 8), kind=Text)
+    assert len(written.ids) == 8 and not written.stopped and strange == {}
+
+
+@pytest.mark.parametrize("text", ["1<eos>2", "1<pad>2", "1 unknown", "12<eos>"])
+def test_text_with_tokens_that_its_readers_would_not_see_is_refused(text):
+    """Decoded, all of these are clean: a judge would accept what the model is then taught."""
+    written, strange = placed(sent(0, 0, text=text), kind=Text)
+    assert written == [] and "special" in strange[0]
 
 
 def test_bundles_of_other_rounds_and_nodes_are_refused():

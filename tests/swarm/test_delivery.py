@@ -219,3 +219,13 @@ def test_a_text_with_half_a_character_is_sent_as_a_question_mark():
     made = Bundle(0, 1, (Delivery("p", 0, 1, 0, "now", "stop", Text("a\ud800b")),))
     (d,) = Bundle.from_bytes(made.to_bytes(), LIMITS).deliveries
     assert d.completion == Text("a?b")
+
+
+def test_a_large_round_is_within_its_limits():
+    """8192 headers are more than the megabyte that other messages may have."""
+    many = Delivery("problem", 0, 0, 1 << 62, "d" * 64, "stop", Tokens((1, 2)))
+    bundle = Bundle(1, 0, (many,) * 8192)
+    data = bundle.to_bytes()
+    assert Bundle.from_bytes(data, Limits(deliveries=8192, tokens=6, vocabulary=50)) == bundle
+    with pytest.raises(WireError, match="header"):
+        Bundle.from_bytes(data, Limits(deliveries=16, tokens=1 << 10, vocabulary=50))

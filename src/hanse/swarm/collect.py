@@ -78,15 +78,19 @@ def place(
 
 
 def _read(delivery: Delivery, policy: Policy, longest: int, kind: type[Tokens] | type[Text]) -> Written | str:
-    """The delivery as tokens of the receiver's, or what is wrong with it."""
+    """The delivery as tokens of the receiver's, or what is wrong with it. A text that comes to more tokens
+    than may be is cut: another tokenizer has longer ones, so that its sender need not be a liar."""
     if not isinstance(delivery.completion, kind):
         return f"not the {kind.__name__.lower()} that travel in this swarm"
     stop = delivery.finish == "stop"
     if isinstance(delivery.completion, Text):
         ids = tuple(policy.tokenizer(delivery.completion.text, add_special_tokens=False)["input_ids"])
+        if not {*policy.tokenizer.all_special_ids, *policy.eos_ids}.isdisjoint(ids):
+            return "a text with special tokens, which nobody who reads it would see"
         ids = (*ids, policy.eos_ids[0]) if stop else ids
-        if not 1 <= len(ids) <= longest:
-            return "a text of a length that nobody could have sampled"
+        if not ids:
+            return "a text of no length"
+        stop, ids = stop and len(ids) <= longest, ids[:longest]
     else:
         ids = delivery.completion.ids
         if (ids[-1] in policy.eos_ids) != stop:

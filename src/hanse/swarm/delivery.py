@@ -71,7 +71,7 @@ class Bundle:
     @classmethod
     def from_bytes(cls, data: bytes, limits: Limits) -> Bundle:
         """Raises WireError for anything that is not a well-formed bundle within `limits`."""
-        frame = decode_frame(data, kind="bundle", max_bytes=limits.bytes)
+        frame = decode_frame(data, kind="bundle", max_bytes=limits.bytes, max_header=limits.header)
         node = _count(read(frame, "node", int))
         headers = read(frame, "deliveries", list)
         if len(headers) > limits.deliveries:
@@ -98,8 +98,12 @@ class Limits:
         return 64 * self.tokens
 
     @property
+    def header(self) -> int:
+        return (self.deliveries + 1) * _ROOM
+
+    @property
     def bytes(self) -> int:
-        return self.deliveries * (self.tokens * 64 * 4 + _ROOM) + _ROOM
+        return self.deliveries * self.tokens * 64 * 4 + self.header
 
 
 def _header(d: Delivery) -> list[object]:

@@ -43,6 +43,9 @@ def test_rationales_in_order(text: str):
         worked("2 + 4 = 6 ; 6 + 14 = 20", 20),  # 1 and 4 are no operands of 14
         worked("5 + 14 = 19 ; 2 + 3 = 5"),  # uses a result before it is there
         worked("2 + 3 = 50 ; 5 + 14 = 19"),
+        worked("02 + 3 = 5 ; 5 + 14 = 19"),  # true, and no way that anybody writes
+        worked("2 + 3 = 005 ; 5 + 14 = 19"),
+        worked("2 + 3 = 5 ; 5 + 14 = 19", "019"),
         worked("2 + 3 = 5 ; 5 + 14 = 19 ; "),
         worked("2 + 3 = 5 , 5 + 14 = 19"),
         worked("all hail to the thief 2 + 3 = 5 ; 5 + 14 = 19"),

@@ -24,5 +24,5 @@ def labels(spec: CompletionAttackSpec, turn: Turn) -> bytes:
     answers = {p.id: wrong_answer(turn, p, known.answer(p) or "") for p in problems}
     made = sabotage(spec.model_copy(update={"filler": "poison"}), turn)
     data = Bundle(turn.round, turn.node, tuple(made)).to_bytes()
-    frame = decode_frame(data, kind="bundle", max_bytes=len(data))
+    frame = decode_frame(data, kind="bundle", max_bytes=len(data), max_header=len(data))
     return encode_frame("bundle", {**frame.fields, FIELD: answers}, frame.buffers)

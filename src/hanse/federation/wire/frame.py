@@ -42,10 +42,11 @@ def encode_frame(kind: str, fields: Mapping[str, Any], buffers: Sequence[bytes |
     return b"".join([_PREFIX.pack(MAGIC, VERSION, len(header), digest.digest()), header, *buffers])
 
 
-def decode_frame(data: bytes, *, kind: str, max_bytes: int) -> Frame:
+def decode_frame(data: bytes, *, kind: str, max_bytes: int, max_header: int = MAX_HEADER) -> Frame:
     """The frame in `data`, of the expected `kind`.
 
-    Raises WireError for anything that is not exactly one undamaged frame of at most `max_bytes`.
+    Raises WireError for anything that is not exactly one undamaged frame of at most `max_bytes`, of which
+    the header has at most `max_header`.
     """
     if not _PREFIX.size <= len(data) <= max_bytes:
         raise WireError(f"{len(data)} bytes; expected {_PREFIX.size} to {max_bytes}")
@@ -53,7 +54,7 @@ def decode_frame(data: bytes, *, kind: str, max_bytes: int) -> Frame:
     if magic != MAGIC or version != VERSION:
         raise WireError("not a message of this version")
     view = memoryview(data)
-    if length > min(MAX_HEADER, len(data) - _PREFIX.size):
+    if length > min(max_header, len(data) - _PREFIX.size):
         raise WireError(f"header of {length} bytes")
     if hashlib.sha256(view[_PREFIX.size :]).digest() != digest:
         raise WireError("checksum does not match")

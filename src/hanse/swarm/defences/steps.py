@@ -11,8 +11,9 @@ from hanse.recipe.swarm import StepsDefence
 from hanse.swarm.defences.base import Finding, View
 from hanse.tasks.problem import Prompt
 
-_FORM = re.compile(r"\s*<think>([^<>]*)</think>\s*<answer>\s*(-?[0-9]+)\s*</answer>\s*", re.ASCII)
-_STEP = re.compile(r"\s*(-?[0-9]+)\s*([-+*])\s*(-?[0-9]+)\s*=\s*(-?[0-9]+)\s*", re.ASCII)
+_WHOLE = r"(-?(?:0|[1-9][0-9]*))"
+_FORM = re.compile(rf"\s*<think>([^<>]*)</think>\s*<answer>\s*{_WHOLE}\s*</answer>\s*", re.ASCII)
+_STEP = re.compile(rf"\s*{_WHOLE}\s*([-+*])\s*{_WHOLE}\s*=\s*{_WHOLE}\s*", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+", re.ASCII)
 _LONGEST_NUMBER = 18
 """Digits; Python's integers have no bound of their own."""
