@@ -9,6 +9,7 @@ import pytest
 
 import hanse
 from hanse.errors import RecipeError
+from hanse.recipe.load import load_recipe
 from hanse.recipe.model import Recipe
 from tests.end_to_end.small import StopAfter, small_recipe, without_times
 
@@ -153,9 +154,50 @@ def test_nodes_with_policies_of_their_own_end_apart(tmp_path):
         ),
         (["runtime.workers=2"], {}, "runtime.workers"),
         ([], {"policies": [{"type": "tiny", "hidden": 15}]}, "swarm.policies.0.hidden"),
+        (["grpo.max_new_tokens=8"], {"defences": [{"type": "length", "limit": 9}]}, "swarm.defences.0.limit"),
+        (
+            [],
+            {"defences": [{"type": "top-k", "k": 5}, {"type": "length"}, {"type": "top-k", "k": 6}]},
+            "swarm.defences.2.k",
+        ),
     ],
 )
 def test_impossible_swarms_are_refused(overrides, swarm, field):
     with pytest.raises(RecipeError) as caught:
         swarm_recipe(*overrides, **swarm)
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"swarm": {"defences": [{"type": "steps"}]}}, "swarm.defences.0.type"),  # programs have no rationale
+        ({"adversary": {"completions": {"trigger": " "}}}, "adversary.completions.trigger"),  # is everywhere
+        ({"swarm": {"defences": [{"type": "policy", "staleness": 8}]}}, "swarm.defences.0.staleness"),
+    ],
+)
+def test_what_would_mean_nothing_is_refused(changes, field):
+    document = {
+        "mode": "swarm",
+        "task": {"type": "worked-sums", "form": "program"},
+        "grpo": {"max_new_tokens": 80, "local_steps": 1},
+    }
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(document | changes)
+    assert caught.value.field == field
+
+
+def test_nodes_of_different_policies_draw_from_the_same_problems(monkeypatch):
+    """Each tokenizer lets other prompts pass."""
+    from hanse.runs import swarm as room
+    from hanse.tasks.build import build_task
+
+    def all_but_one(problems, policy, limit, whose):
+        return [p for p in problems if len(p.id) % 7 != policy.parameters.numel % 7]
+
+    monkeypatch.setattr(room, "fitting", all_but_one)
+    policies = [{**_tiny(1), "hidden": 16}, {**_tiny(2), "hidden": 32}]
+    recipe = swarm_recipe(policies=policies)
+    training = room.SwarmTraining(recipe, None, build_task(recipe.task))
+    first, *others = [set(replica.problems) for replica in training.replicas]
+    assert first and all(other == first for other in others)

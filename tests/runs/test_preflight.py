@@ -23,9 +23,9 @@ class Characters:
         return tuple(prompt)
 
 
-def refusal(training, held_out, validation=(), **grpo):
+def refusal(training, held_out, validation=(), changes=(), **grpo):
     document = {"policy": {"type": "hf", "path": "x"}, "task": {"type": "jsonl", "path": "x"}}
-    recipe = load_recipe(document | {"grpo": {"max_new_tokens": 8, **grpo}})
+    recipe = load_recipe(document | {"grpo": {"max_new_tokens": 8, **grpo}} | dict(changes))
     lengths = {"train": training, "held_out": held_out, "validation": validation}
     splits = {k: tuple(Problem(f"{k}{n}", "x" * n) for n in v) for k, v in lengths.items()}
     task = ListedTask("jsonl", (), splits)
@@ -60,3 +60,12 @@ def test_no_number_of_new_tokens_is_advised_where_none_would_fit():
 
 def test_training_prompts_that_are_left_out_do_not_count():
     assert "1 of 1 held-out" in refusal([5, 19], [13], max_prompt_tokens=6).problem
+
+
+def test_vertical_nodes_need_a_problem_each():
+    """Without, nobody would owe anything, and rounds would pass in which nothing is learnt."""
+    swarm = {"mode": "swarm", "swarm": {"nodes": 4, "topology": "vertical"}}
+    error = refusal([5, 6, 7], [5], changes=swarm, local_steps=1)
+    assert (
+        error.field == "swarm.nodes" and "4 vertical nodes need a problem each; there are 3" in error.problem
+    )

@@ -128,9 +128,22 @@ def _defences(recipe: Recipe) -> None:
         if defence.type == "top-k" and defence.k is None and recipe.grpo.top_k == 0:
             problem = "the sampler cuts nothing (grpo.top_k = 0), so every token passes."
             raise RecipeError(f"{field}.k", problem, "Give k, or set grpo.top_k.")
-        if defence.type == "steps" and recipe.task.type != "worked-sums":
-            problem = f'it reads the steps of worked sums, and the task is "{recipe.task.type}".'
+        if defence.type == "steps" and not recipe.rationales_by_rule:
+            problem = f'it reads the rationales of worked sums, and the task ("{recipe.task.type}") has none.'
             raise RecipeError(f"{field}.type", problem, 'Use type = "judge".')
+        if defence.type == "length" and (defence.limit or 0) > recipe.grpo.max_new_tokens:
+            problem = f"{defence.limit} tokens are more than any completion has (grpo.max_new_tokens)."
+            raise RecipeError(f"{field}.limit", problem, f"Use at most {recipe.grpo.max_new_tokens}.")
+    _one_cut(recipe)
+
+
+def _one_cut(recipe: Recipe) -> None:
+    """Margins are measured once, against one k."""
+    defences = recipe.swarm.defences
+    cuts = {i: one.k for i, one in enumerate(defences) if not isinstance(one, str) and one.type == "top-k"}
+    if len({k or recipe.grpo.top_k for k in cuts.values()}) > 1:
+        problem = "two top-k with different k; all would be measured against the first."
+        raise RecipeError(f"swarm.defences.{max(cuts)}.k", problem, "Give both the same k, or keep one.")
 
 
 def _places(recipe: Recipe) -> None:

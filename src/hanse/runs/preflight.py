@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from hanse.errors import RecipeError
 from hanse.policy.policy import Policy
 from hanse.recipe.model import Recipe
+from hanse.swarm.delivery import MAX_ID
 from hanse.tasks.partition import ClientData
 from hanse.tasks.problem import Problem, Task
 
 
 def preflight(recipe: Recipe, policy: Policy, task: Task, parts: Sequence[ClientData]) -> None:
-    """Raises RecipeError for prompts that do not fit the model's context, and for an empty held-out split."""
+    """Raises RecipeError for prompts that do not fit the model's context, for an empty held-out split, and
+    for problems that a swarm cannot share."""
     held_out = task.problems("held_out")
     if not held_out:
         raise RecipeError(
@@ -22,8 +24,22 @@ def preflight(recipe: Recipe, policy: Policy, task: Task, parts: Sequence[Client
     training = [p for part in parts for p in part.problems]
     if limit is not None:
         training = [p for p in training if len(policy.encode(p.prompt)) <= limit]
+    if recipe.mode == "swarm":
+        _check_swarm(recipe, training)
     evaluated = [*held_out, *task.problems("validation")]
     _check_context(recipe, policy, _lengths(policy, training), _lengths(policy, evaluated))
+
+
+def _check_swarm(recipe: Recipe, training: Sequence[Problem]) -> None:
+    """Vertical nodes have problems of their own, each with an id that a delivery can carry."""
+    nodes, count = recipe.swarm.nodes, len({problem.id for problem in training})
+    if recipe.swarm.topology == "vertical" and count < nodes:
+        problem = f"{nodes} vertical nodes need a problem each; there are {count} to train on."
+        raise RecipeError("swarm.nodes", problem, 'Use more problems, or topology = "horizontal".')
+    longest = max((len(problem.id) for problem in training), default=0)
+    if longest > MAX_ID:
+        problem = f"a problem's id has {longest} characters; a delivery names it with at most {MAX_ID}."
+        raise RecipeError("task", problem, "Shorten the ids.")
 
 
 def _lengths(policy: Policy, problems: Sequence[Problem]) -> list[int]:

@@ -61,18 +61,19 @@ class SwarmTraining:
     def _replicas(self) -> list[Replica]:
         """One for all nodes, or one each, in order of nodes."""
         swarm = self.recipe.swarm
-        if swarm.one_replica:
-            return [self._replica(self.recipe.policy, None)] * swarm.nodes
         specs = swarm.policies or [self.recipe.policy]
-        alone = [None if swarm.one_policy else i for i in range(swarm.nodes)]
-        return [self._replica(specs[i % len(specs)], alone[i]) for i in range(swarm.nodes)]
+        count = 1 if swarm.one_replica else swarm.nodes
+        policies = [self._policy(specs[i % len(specs)]) for i in range(count)]
+        problems = self.task.problems("train")
+        for policy in policies:
+            problems = fitting(problems, policy, self.recipe.grpo.max_prompt_tokens, "the training split")
+        alone = [None if swarm.one_policy else i for i in range(count)]
+        made = [self._replica(*pair, problems) for pair in zip(policies, alone, strict=True)]
+        return made * swarm.nodes if swarm.one_replica else made
 
-    def _replica(self, spec: PolicySpec, alone: int | None) -> Replica:
+    def _replica(self, policy: Policy, alone: int | None, problems: Sequence[Problem]) -> Replica:
+        """`problems`: those that fit all policies, or nodes would draw different ones."""
         recipe = self.recipe
-        policy = self._policy(spec)
-        problems = fitting(
-            self.task.problems("train"), policy, recipe.grpo.max_prompt_tokens, "the training split"
-        )
         return Replica(
             recipe.swarm,
             Learner(policy, recipe.grpo, recipe.rounds),
