@@ -23,15 +23,17 @@ def partition_or_reason(recipe: Recipe) -> tuple[Table | None, str]:
 
     Raises RecipeError for data that is there and does not fit the recipe.
     """
-    from hanse.tasks.build import build_task
+    from hanse.tasks.build import recipe_task
     from hanse.tasks.partition import build_partition, partition_table
 
     try:
-        task = build_task(recipe.task)
+        task = recipe_task(recipe)
     except RecipeError as error:
         if not _elsewhere(recipe, error):
             raise
         return None, f"unknown here: {error}"
+    if recipe.partition.by == "own":
+        return None, f"each of the {recipe.partition.clients} clients brings its own"
     clients = build_partition(recipe.partition, task.problems("train"), recipe.seed)
     rows = partition_table(clients, recipe.evaluation.level_column)
     aside = {split: len(task.problems(split)) for split in ("validation", "held_out")}

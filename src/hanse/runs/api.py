@@ -9,13 +9,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hanse.errors import RunError
 from hanse.recipe.model import HfPolicy, Recipe
 from hanse.runs.control import ControlProgress, prepare_control
 from hanse.runs.folder import RunFolder, read_json
 from hanse.runs.progress import Progress, SilentProgress
+
+if TYPE_CHECKING:
+    from hanse.runtime.base import Connect
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,16 @@ class Run:
         return RunFolder(self.folder).metrics(kind)
 
 
-def train(recipe: Recipe, *, out: Path | str | None = None, progress: Progress | None = None) -> Run:
+def train(
+    recipe: Recipe,
+    *,
+    out: Path | str | None = None,
+    progress: Progress | None = None,
+    connect: Connect | None = None,
+) -> Run:
     """Run a recipe in a new folder under `out` (default: `runs`) and return the finished run.
+
+    `connect` reaches clients in another way than the recipe's runtime does by itself.
 
     A run that fails before its first evaluation leaves no folder. Raises RecipeError, RunError,
     NonFiniteError; KeyboardInterrupt leaves a run that can be resumed.
@@ -52,13 +63,13 @@ def train(recipe: Recipe, *, out: Path | str | None = None, progress: Progress |
         )
     folder = RunFolder.create(Path(out or "runs"), recipe)
     try:
-        return _continue(folder, recipe, progress)
+        return _continue(folder, recipe, progress, connect)
     except Exception:
         folder.remove_unbegun()
         raise
 
 
-def resume(folder: Path, progress: Progress | None = None) -> Run:
+def resume(folder: Path, progress: Progress | None = None, connect: Connect | None = None) -> Run:
     """Continue a run after its newest complete round; the end is bit-identical to an uninterrupted run.
 
     A finished run is returned as it is, unless `rounds` of its recipe.toml has been raised: then it goes on.
@@ -69,21 +80,23 @@ def resume(folder: Path, progress: Progress | None = None) -> Run:
     whole = (folder / "report.html").exists() and opened.policy_path.is_dir()
     if summary is not None and whole and (summary.get("stopped") or not _more_rounds(opened, summary)):
         return Run(folder, summary, already_finished=True)
-    return _continue(opened, opened.recipe(), progress)
+    return _continue(opened, opened.recipe(), progress, connect)
 
 
 def _more_rounds(folder: RunFolder, summary: Mapping[str, Any]) -> bool:
     return folder.recipe().rounds > int(summary.get("rounds", 0))
 
 
-def _continue(folder: RunFolder, recipe: Recipe, progress: Progress | None) -> Run:
+def _continue(folder: RunFolder, recipe: Recipe, progress: Progress | None, connect: Connect | None) -> Run:
+    from hanse.runs.connecting import connection
     from hanse.runs.session import Session
 
     shown = progress or SilentProgress()
     with _terminated_as_interrupted():
         try:
             _train_control(folder, recipe, shown)
-            return Run(folder.path, Session(folder, recipe, shown).run())
+            with connection(recipe, folder, connect) as reach:
+                return Run(folder.path, Session(folder, recipe, shown, reach).run())
         finally:
             shown.stop()
 
@@ -145,9 +158,9 @@ def _examine(recipe: Recipe, folder: RunFolder | None, progress: Progress) -> di
     from hanse.runs.ledger import Ledger
     from hanse.runs.start import ensure_start
     from hanse.runtime.host import client_data
-    from hanse.tasks.build import build_task
+    from hanse.tasks.build import recipe_task
 
-    newest, start, task = None, None, build_task(recipe.task)
+    newest, start, task = None, None, recipe_task(recipe)
     if folder is not None:
         newest = folder.newest_sound_round(progress.warning)
         if newest is None:

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from hanse.recipe.model import Recipe
 from hanse.runs.training import Training
+from hanse.runtime.base import Connect, Setting
+from hanse.runtime.host import Host
 from hanse.tasks.problem import Task
 
 
+@dataclass(frozen=True)
+class Elsewhere:
+    """How to reach clients that are not in this process. `folder`: the run's; `say`: takes notes."""
+
+    connect: Connect
+    folder: Path
+    say: Callable[[str], None]
+
+    def setting(self, recipe: Recipe, names: Sequence[str], start: Path | None, host: Host) -> Setting:
+        return Setting(recipe, names, start, self.folder, host, self.say)
+
+
 def build_training(
-    recipe: Recipe, start: Path | None, names: list[str], task: Task, *, idle: bool = False
+    recipe: Recipe,
+    start: Path | None,
+    names: list[str],
+    task: Task,
+    *,
+    idle: bool = False,
+    elsewhere: Elsewhere | None = None,
 ) -> Training:
     """`start`: the tiny policy's warmed-up base; `names`: of the clients, one for each part of the data;
     `idle`: only to evaluate."""
@@ -20,4 +42,4 @@ def build_training(
         return SwarmTraining(recipe, start, task)
     from hanse.runs.federated import FederatedTraining
 
-    return FederatedTraining(recipe, start, names, idle=idle)
+    return FederatedTraining(recipe, start, names, idle=idle, elsewhere=elsewhere)

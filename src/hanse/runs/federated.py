@@ -11,6 +11,7 @@ from hanse.federation.sending import Outbox
 from hanse.grpo.evaluation import EvaluationJob, LevelResult
 from hanse.policy.policy import Policy
 from hanse.recipe.model import Recipe
+from hanse.runs.building import Elsewhere
 from hanse.runs.cohorts import build_cohorts, exchange, load_cohorts, save_cohorts
 from hanse.runs.models import Model, current_models
 from hanse.runs.quorum import Asked, meet_quorum
@@ -19,8 +20,8 @@ from hanse.runs.training import RoundResult
 from hanse.runtime.base import Runtime
 from hanse.runtime.host import Host
 from hanse.runtime.local import InTurn
-from hanse.runtime.pool import ProcessPool
 from hanse.runtime.lying import Lying
+from hanse.runtime.pool import ProcessPool
 from hanse.tasks.problem import Problem, Split
 
 
@@ -28,27 +29,49 @@ class FederatedTraining:
     """Clients in a runtime, and their servers here. `idle`: nobody will train, so most clients may stay
     away."""
 
-    def __init__(self, recipe: Recipe, start: Path | None, names: list[str], *, idle: bool = False) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        start: Path | None,
+        names: list[str],
+        *,
+        idle: bool = False,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
         self.recipe, self.names, self.idle = recipe, names, idle
+        self._elsewhere = elsewhere
         self._open = ExitStack()
         self.host, self.runtime = self._build(start)
         self.cohorts = build_cohorts(recipe, names, self.host.initial, self.host.layout)
+        self.runtime = self._with_liars(self.runtime)
 
     def _build(self, start: Path | None) -> tuple[Host, Runtime]:
-        """The host of this process, and the runtime: this very host, or a pool of others beside it."""
+        """The host of this process, and the runtime: this very host, a pool, or clients elsewhere."""
         clients = len(self.names)
+        if self._elsewhere is not None and not self.idle:
+            host = self._open.enter_context(closing(Host(self.recipe, start, [])))
+            setting = self._elsewhere.setting(self.recipe, self.names, start, host)
+            return host, self._open.enter_context(closing(self._elsewhere.connect(setting)))
         if self.recipe.runtime.workers == 1 or clients == 1 or self.idle:
             needed = not self.idle or self.recipe.federation_in_force.personal
             owned = list(range(clients)) if needed else []
             host = self._open.enter_context(closing(Host(self.recipe, start, owned)))
             return host, InTurn(host)
         with ExitStack() as attempt:
-        self.runtime = self._with_liars(self.runtime)
             pool = attempt.enter_context(closing(ProcessPool(self.recipe, start, clients)))
             host = attempt.enter_context(closing(Host(self.recipe, start, [])))
             pool.wait_ready()
             self._open = attempt.pop_all()
         return host, pool
+
+    def _with_liars(self, runtime: Runtime) -> Runtime:
+        """The runtime, and between it and the server those who change what is said."""
+        spec = self.recipe.adversary
+        if not spec.clients or not (spec.inflates or spec.rewrites) or self.idle:
+            return runtime
+        server = self.cohorts[0].server
+        liars = Liars(spec, Outbox(server.spec, server.layout, server.codec), self.recipe.seed)
+        return Lying(runtime, liars, lambda: server.ground)
 
     def start(self) -> None:
         self.host.scorer.start()
@@ -63,15 +86,6 @@ class FederatedTraining:
         if met.missed:
             row["federation/missed_quorum"] = met.missed
         return RoundResult(steps, row, met.refused, errors, bytes_up=met.up, bytes_down=met.down)
-
-    def _with_liars(self, runtime: Runtime) -> Runtime:
-        """The runtime, and between it and the server those who change what is said."""
-        spec = self.recipe.adversary
-        if not spec.clients or not (spec.inflates or spec.rewrites) or self.idle:
-            return runtime
-        server = self.cohorts[0].server
-        liars = Liars(spec, Outbox(server.spec, server.layout, server.codec), self.recipe.seed)
-        return Lying(runtime, liars, lambda: server.ground)
 
     def _asked(self) -> Asked:
         """Each cohort asked once for its round."""

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 
 from hanse.errors import RecipeError, RunError
 from hanse.recipe.model import Recipe
-from hanse.runs.building import build_training
+from hanse.runs.building import Elsewhere, build_training
 from hanse.runs.environment import environment
 from hanse.runs.evaluating import Levels, examine, validate
 from hanse.runs.finish import finish
@@ -24,19 +24,26 @@ from hanse.runs.progress import Progress
 from hanse.runs.start import ensure_start
 from hanse.runs.track import Tracker, build_trackers
 from hanse.runs.unchanged import check_unchanged
+from hanse.runtime.base import Connect
 from hanse.runtime.host import client_data
 from hanse.runtime.state import save_tensors
 from hanse.storage import new_file, sha256, write_json
-from hanse.tasks.build import build_task
+from hanse.tasks.build import recipe_task
 from hanse.tasks.partition import ClientData
 from hanse.tasks.problem import Task
 
 
 class Session:
-    """Runs a recipe in a run folder. `run()` may be interrupted at any moment and called again."""
+    """Runs a recipe in a run folder. `run()` may be interrupted at any moment and called again.
 
-    def __init__(self, folder: RunFolder, recipe: Recipe, progress: Progress) -> None:
+    `connect` reaches clients that are not in this process.
+    """
+
+    def __init__(
+        self, folder: RunFolder, recipe: Recipe, progress: Progress, connect: Connect | None = None
+    ) -> None:
         self.folder, self.recipe, self.progress = folder, recipe, progress
+        self._elsewhere = None if connect is None else Elsewhere(connect, folder.path, progress.note)
         self.ledger, self.health = Ledger(), Health(recipe.grpo)
         self.trackers: list[Tracker] = []
         self._clock = time.perf_counter()
@@ -57,12 +64,13 @@ class Session:
             self.trackers = build_trackers(self.recipe, self.folder)
             for tracker in self.trackers:
                 stack.enter_context(closing(tracker))
-            task = build_task(self.recipe.task)
+            task = recipe_task(self.recipe)
             parts = client_data(self.recipe, task)
             self.progress.note("Preparing the policy …")
             start = self._start(task)
             names = [part.name for part in parts]
-            self.training = stack.enter_context(closing(build_training(self.recipe, start, names, task)))
+            training = build_training(self.recipe, start, names, task, elsewhere=self._elsewhere)
+            self.training = stack.enter_context(closing(training))
             for policy in self.training.policies():
                 preflight(self.recipe, policy, task, parts)
             self.training.start()

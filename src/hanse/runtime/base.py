@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
 
 from hanse.grpo.evaluation import EvaluationJob, LevelResult
+from hanse.recipe.model import Recipe
+
+if TYPE_CHECKING:
+    from hanse.runtime.host import Host
 
 Answer = tuple[bytes, list[dict[str, float]]]
 """A client's reply and the metrics of its local steps."""
@@ -42,3 +47,23 @@ class Runtime(Protocol):
     def counters(self) -> dict[str, int]: ...
 
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a runtime for clients elsewhere is built from.
+
+    `start`: the tiny policy's warmed-up base; `folder`: the run's; `host`: of this process, without clients;
+    `say`: takes notes for the person who watches.
+    """
+
+    recipe: Recipe
+    names: Sequence[str]
+    start: Path | None
+    folder: Path
+    host: Host
+    say: Callable[[str], None]
+
+
+Connect = Callable[[Setting], Runtime]
+"""Reaches the clients of a run."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from hanse.policy.policy import Policy
 from hanse.policy.sampler import Sampler, Sampling
 from hanse.recipe.model import EvaluationSpec, GrpoSpec, Recipe
 from hanse.runtime.state import load_client, save_client
-from hanse.tasks.build import build_task
+from hanse.tasks.build import recipe_task
 from hanse.tasks.partition import ClientData, build_partition
 from hanse.tasks.problem import Problem, Split, Task
 from hanse.tasks.scoring.scorer import Scorer
@@ -78,13 +78,19 @@ class Host:
     """Trains and evaluates for the given clients.
 
     `start` is a file with the tiny policy's warmed-up base. Torch's threads are set to the recipe's, since
-    float sums depend on them.
+    float sums depend on them. `own`: problems that a client brings itself, by client id.
     """
 
-    def __init__(self, recipe: Recipe, start: Path | None, client_ids: list[int]) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        start: Path | None,
+        client_ids: list[int],
+        own: Mapping[int, Sequence[Problem]] | None = None,
+    ) -> None:
         torch.set_num_threads(recipe.runtime.threads)
         self.recipe = recipe
-        self.task = build_task(recipe.task)
+        self.task = recipe_task(recipe)
         self.policy: Policy = build_policy(recipe.policy, recipe.start_seed, start, self.task.vocabulary)
         self.scorer = Scorer(recipe.rewards or self.task.default_rewards, recipe.scoring)
         self.spec = step_spec(recipe)
@@ -93,10 +99,14 @@ class Host:
         self.initial = self.policy.parameters.master.clone()
         parameters = self.policy.parameters
         self.layout = Layout(parameters.names, parameters.shapes, recipe.exchange_dtype)
-        parts = client_data(recipe, self.task)
-        self.clients = {i: self._client(i, parts[i]) for i in client_ids}
+        self._parts = client_data(recipe, self.task)
+        for index, problems in (own or {}).items():
+            self._parts[index] = replace(self._parts[index], problems=tuple(problems))
+        self.clients = {i: self.new_client(i) for i in client_ids}
 
-    def _client(self, index: int, data: ClientData) -> Client:
+    def new_client(self, index: int) -> Client:
+        """A client before its first round."""
+        data = self._parts[index]
         zeros, limit = Moments.zeros(self.initial.cpu()), self.spec.max_prompt_tokens
         return Client(
             id=index,
@@ -109,8 +119,13 @@ class Host:
             state=ClientState(LearnerState(zeros)),
         )
 
-    def answer(self, client: int, message: bytes) -> tuple[bytes, list[dict[str, float]]]:
-        """One client's reply to a message, and the metrics of each local step."""
+    def answer(
+        self, client: int, message: bytes, *, keep_earlier: bool = False
+    ) -> tuple[bytes, list[dict[str, float]]]:
+        """One client's reply to a message, and the metrics of each local step.
+
+        `keep_earlier`: the state before its last round is needed, as the server may be restored without it.
+        """
         sampler = Sampler(self.policy, self.sampling)
         reply, rows = self.clients[client].answer(message, sampler, self.scorer, self.learner)
         if not keep_earlier:

@@ -23,6 +23,16 @@ def save_client(folder: Path, index: int, state: ClientState) -> None:
 
     The last replies are not kept: server and clients are restored together.
     """
+    save_tensors(folder / f"client-{index:04d}.safetensors", *client_parts(state))
+
+
+def load_client(folder: Path, index: int) -> ClientState:
+    """Raises RunError where the file is missing or damaged."""
+    return client_of(*load_tensors(folder / f"client-{index:04d}.safetensors"))
+
+
+def client_parts(state: ClientState) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and fields of a client's state between rounds."""
     tensors = learner_tensors(state.learner)
     optional = {"residual": state.residual, "unsent": state.unsent, "base": state.base}
     optional |= {"personal": state.personal, "offset": state.offset, "success": state.success}
@@ -35,12 +45,11 @@ def save_client(folder: Path, index: int, state: ClientState) -> None:
         "offset_version": state.offset_version,
         **learner_fields(state.learner),
     }
-    save_tensors(folder / f"client-{index:04d}.safetensors", tensors, fields)
+    return tensors, fields
 
 
-def load_client(folder: Path, index: int) -> ClientState:
-    """Raises RunError where the file is missing or damaged."""
-    tensors, fields = load_tensors(folder / f"client-{index:04d}.safetensors")
+def client_of(tensors: Mapping[str, Tensor], fields: Mapping[str, Any]) -> ClientState:
+    """The state that these tensors and fields, among others, were written for."""
     return ClientState(
         learner_of(tensors, fields),
         round=fields["round"],

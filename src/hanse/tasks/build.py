@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hanse.recipe.tasks import TaskSpec
+from hanse.errors import RecipeError
+from hanse.recipe.model import Recipe
+from hanse.recipe.tasks import FileTask, TaskSpec
 from hanse.tasks.arithmetic import build_arithmetic
-from hanse.tasks.files import build_files
+from hanse.tasks.files import build_files, build_held_out
 from hanse.tasks.huggingface import build_huggingface
 from hanse.tasks.human_eval import build_human_eval
 from hanse.tasks.listed import ListedTask
-from hanse.tasks.problem import Task
+from hanse.tasks.problem import Problem, Task
 from hanse.tasks.reasoning_gym import build_reasoning_gym
 from hanse.tasks.worked import build_worked
 
@@ -33,3 +35,22 @@ def build_task(spec: TaskSpec) -> Task:
     and packages that are not installed.
     """
     return _BUILDERS[spec.type](spec)
+
+
+def recipe_task(recipe: Recipe) -> Task:
+    """The task of a recipe; without training problems where each client brings its own."""
+    spec = recipe.task
+    if recipe.partition.by == "own" and isinstance(spec, FileTask):
+        return build_held_out(spec)
+    return build_task(spec)
+
+
+def own_problems(spec: TaskSpec, path: str) -> tuple[Problem, ...]:
+    """All problems of a client's own file, in the form that the recipe's task gives them.
+
+    Raises RecipeError for a file that cannot be read or holds nothing.
+    """
+    if not isinstance(spec, FileTask):
+        problem = f'replaces the file of a task, and task.type is "{spec.type}".'
+        raise RecipeError("--data", problem, "Leave it out: the recipe says whose problems are whose.")
+    return build_held_out(spec.model_copy(update={"held_out_path": path}), "--data").problems("held_out")

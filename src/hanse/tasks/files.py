@@ -11,7 +11,7 @@ from hanse.errors import RecipeError
 from hanse.recipe.tasks import FileTask
 from hanse.tasks.listed import ListedTask
 from hanse.tasks.optional import require
-from hanse.tasks.rows import Row, Rows, task_from_rows
+from hanse.tasks.rows import Row, Rows, held_out_from_rows, task_from_rows
 
 
 def build_files(spec: FileTask) -> ListedTask:
@@ -24,6 +24,15 @@ def build_files(spec: FileTask) -> ListedTask:
         held_out = _read(spec.type, spec.held_out_path, "task.held_out_path")
     field = "task.held_out_fraction" if held_out is None else "task.held_out_path"
     return task_from_rows(spec, _read(spec.type, spec.path, "task.path"), held_out, field)
+
+
+def build_held_out(spec: FileTask, field: str = "task.held_out_path") -> ListedTask:
+    """Only the file of held-out problems: what a server evaluates on that never sees a training file.
+
+    Raises RecipeError, about `field`, for an unreadable file and one without problems.
+    """
+    assert spec.held_out_path is not None
+    return held_out_from_rows(spec, _read(spec.type, spec.held_out_path, field), field)
 
 
 def _read(file_type: str, path: str, field: str) -> Rows:

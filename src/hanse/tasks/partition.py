@@ -35,10 +35,13 @@ def build_partition(spec: PartitionSpec, problems: Sequence[Problem], seed: int)
     """Every problem to exactly one client, by a generator of its own that depends on `seed` alone.
 
     column: one client a distinct value, in sorted order. dirichlet: each value's problems in proportions
-    drawn from Dirichlet(alpha) (1909.06335). size-skewed: sizes as k^-alpha. iid: equal shares.
+    drawn from Dirichlet(alpha) (1909.06335). size-skewed: sizes as k^-alpha. iid: equal shares. own: none
+    is seen here, each client brings its problems.
 
     Raises RecipeError for a column that does not exist, a wrong number of clients, and empty clients.
     """
+    if spec.by == "own":
+        return [ClientData(name, ()) for name in spec.own_names]
     rng = np.random.default_rng(np.random.SeedSequence([seed, 0x7061_7274]))
     if spec.by == "column":
         names, members = _by_column(spec, problems)

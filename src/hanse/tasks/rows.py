@@ -38,8 +38,20 @@ def task_from_rows(spec: RowTask, rows: Rows, held_out_rows: Rows | None, held_o
             assigned.setdefault(problem.id, (split, problem))
     splits = gather(assigned.values())
     refuse_empty(splits, spec.path, held_out_field)
-    reward = "exact" if spec.answer_format == "plain" else "math"
-    return ListedTask(spec.type, (RewardSpec(name=reward),), splits)
+    return ListedTask(spec.type, _usual_rewards(spec), splits)
+
+
+def held_out_from_rows(spec: RowTask, rows: Rows, field: str) -> ListedTask:
+    """A task of held-out problems alone. Raises RecipeError, about `field`, where there is none."""
+    found = {problem.id: problem for problem in reversed(list(_problems(spec, rows)))}
+    if not found:
+        raise RecipeError(field, "the file has no problem in it.", "Name a file with one problem a row.")
+    splits = gather(("held_out", problem) for problem in reversed(found.values()))
+    return ListedTask(spec.type, _usual_rewards(spec), splits)
+
+
+def _usual_rewards(spec: RowTask) -> tuple[RewardSpec, ...]:
+    return (RewardSpec(name="exact" if spec.answer_format == "plain" else "math"),)
 
 
 def _problems(spec: RowTask, rows: Rows) -> Iterator[Problem]:

@@ -1,0 +1,130 @@
+"""One exchange over a Grid: messages go out, and answers come until there are enough or the time is over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from flwr.app import Message
+from flwr.common.constant import ErrorCode
+from flwr.serverapp import Grid
+
+from hanse.runtime.flower.envelope import EXCHANGE, Answer, EnvelopeError, ask, plain, read_answer
+from hanse.runtime.flower.roster import Roster, Seat
+
+
+@dataclass
+class Post:
+    """Sends and collects; remembers what was not answered in time, to count it should it still come.
+
+    `max_bytes`: of the largest honest frame. `counts`: of answers by what became of them.
+    """
+
+    grid: Grid
+    roster: Roster
+    token: str
+    ttl: float
+    max_bytes: int
+    counts: Counter[str] = field(default_factory=Counter)
+    _overdue: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _number: int = 0
+
+    def begin(self, messages: Mapping[int, bytes]) -> Exchange:
+        self._number += 1
+        return Exchange(self, self._number, messages)
+
+    def overdue(self, client: int, name: str) -> None:
+        """An exchange is over without this answer."""
+        self._overdue[name] = (client, self._number)
+
+    def late(self) -> list[str]:
+        """Answers to exchanges that are over: counted, told, and thrown away."""
+        told = []
+        for reply in self.grid.pull_messages(list(self._overdue)) if self._overdue else ():
+            name = reply.metadata.reply_to_message_id
+            if name not in self._overdue or reply.has_error():
+                continue
+            late, number = self._overdue.pop(name)
+            self.counts["late_replies"] += 1
+            after = self._number - number
+            told.append(f"{self.roster.names[late]}: answered {after} exchanges too late; thrown away")
+        for old in [name for name, (_, number) in self._overdue.items() if number < self._number - 2]:
+            del self._overdue[old]
+        return told
+
+
+@dataclass
+class Exchange:
+    """The exchange that is going on. `answers`: by client; `failed`: why a client has none."""
+
+    post: Post
+    number: int
+    messages: Mapping[int, bytes]
+    answers: dict[int, Answer] = field(default_factory=dict)
+    failed: dict[int, str] = field(default_factory=dict)
+    _sent: dict[int, tuple[Seat, str]] = field(default_factory=dict)
+
+    @property
+    def waiting(self) -> list[int]:
+        """Clients that have neither answered nor failed."""
+        return [k for k in self.messages if k not in self.answers and k not in self.failed]
+
+    @property
+    def away(self) -> bool:
+        """Whether all that are waited for are away, so that waiting may be in vain."""
+        return all(self.post.roster.seat(client) is None for client in self.waiting)
+
+    def step(self) -> None:
+        """Send to those who came, or came back, since; read what has arrived."""
+        for client in self.waiting:
+            seat = self.post.roster.seat(client)
+            if seat is not None and (client not in self._sent or self._sent[client][0] != seat):
+                self._send(client, seat)
+        sent = {name: client for client, (_, name) in self._sent.items() if client in self.waiting}
+        for reply in self.post.grid.pull_messages(list(sent)) if sent else ():
+            answering = sent.get(reply.metadata.reply_to_message_id)
+            if answering is not None:
+                self._read(answering, reply)
+
+    def close(self) -> list[str]:
+        """End it: in words, who has not answered and why."""
+        for client in self.waiting:
+            if client in self._sent:
+                self.post.overdue(client, self._sent[client][1])
+            here = self.post.roster.seat(client) is not None
+            self.failed[client] = "no answer in time" if here else "away"
+        return [f"{self.post.roster.names[k]}: {why}" for k, why in sorted(self.failed.items())]
+
+    def _send(self, client: int, seat: Seat) -> None:
+        content = ask(self.messages[client], self.post.token)
+        message = Message(
+            content,
+            dst_node_id=seat[0],
+            message_type=EXCHANGE,
+            ttl=self.post.ttl,
+            group_id=str(self.number),
+        )
+        name = next(iter(self.post.grid.push_messages([message])), "")
+        if name:
+            self._sent[client] = (seat, name)
+
+    def _read(self, client: int, reply: Message) -> None:
+        if reply.has_error():
+            if reply.error.code == ErrorCode.NODE_UNAVAILABLE:
+                return  # asked again when it comes back
+            self._fail(client, plain(f"Flower error {reply.error.code}: {reply.error.reason}"))
+            return
+        try:
+            answer = read_answer(reply.content, max_bytes=self.post.max_bytes)
+        except EnvelopeError as error:
+            self._fail(client, str(error))
+            return
+        if answer.refused:
+            self._fail(client, f"its client says: {answer.refused}")
+        else:
+            self.answers[client] = answer
+
+    def _fail(self, client: int, why: str) -> None:
+        self.post.counts["failed_replies"] += 1
+        self.failed[client] = why
