@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -23,6 +24,9 @@ from hanse.policy.sampler import Sampler
 from hanse.recipe.federation import FederationSpec
 from hanse.tasks.problem import Problem
 
+if TYPE_CHECKING:
+    from hanse.federation.secure.session import Session
+
 __all__ = ["Client", "ClientState", "Rows", "Trained"]
 
 
@@ -34,8 +38,8 @@ class ClientState:
     from, `unsent` to the next upload. `base`, `base_digest`: the values last received, in the exchange
     dtype. `personal`: entries that never leave, shape (n,); `offset`: what is added to the base, shape (M,).
     `kept` belongs to the local method; `success`: what the draw knows of each problem, float64, shape (N,).
-    `trained` waits for a grant. `replies` are the last round's, kept to be re-sent byte for byte. Tensors
-    float32 unless said otherwise, shape (numel,).
+    `trained` waits for a grant. `replies` are the last round's, kept to be re-sent byte for byte; `secure`:
+    its part in that round's secure sum. Tensors float32 unless said otherwise, shape (numel,).
     """
 
     learner: LearnerState
@@ -52,6 +56,7 @@ class ClientState:
     success: Tensor | None = None
     trained: Trained | None = None
     replies: tuple[bytes, ...] = ()
+    secure: Session | None = None
 
 
 @dataclass

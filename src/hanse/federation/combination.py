@@ -76,17 +76,24 @@ class Combination:
                 state.round,
                 [s.client for s in standings],
             )
-        agreement = Agreement(state.master, gathered.base, combined.target, self.layout.sizes())
-        optimizer = SERVER_OPTIMIZERS[self.spec.optimizer]
-        state.master, state.optimizer = optimizer(self.spec.server, state.optimizer, agreement)
+        agreement = self.agree(state, gathered.base, combined.target, standings)
         method = LOCAL_METHODS[self.spec.local]
         if method.absorb is not None:
             extras = (gathered.vectors(s.client) for s in standings)
             delivered = Delivered(extras, weights, self.clients, agreement.update)
             state.local = bounded(method.absorb(state.local, delivered))
-        state.informative = smoothed(state.informative, {s.client: s.signal for s in standings})
-        state.reward_mean = mean_reward([s.signal for s in standings])
         return {s.client: w for s, w in zip(standings, weights, strict=True)}, combined.residual
+
+    def agree(
+        self, state: ServerState, base: Tensor, target: Tensor, standings_C: Sequence[Standing]
+    ) -> Agreement:
+        """Takes the server optimiser's step towards `target`, float64, and notes the clients' signals."""
+        agreement = Agreement(state.master, base, target, self.layout.sizes())
+        optimizer = SERVER_OPTIMIZERS[self.spec.optimizer]
+        state.master, state.optimizer = optimizer(self.spec.server, state.optimizer, agreement)
+        state.informative = smoothed(state.informative, {s.client: s.signal for s in standings_C})
+        state.reward_mean = mean_reward([s.signal for s in standings_C])
+        return agreement
 
     def _combined(self, round: int, gathered: Gathered, weights_C: Sequence[float]) -> Combined:
         rule, pairs = lora_rule(self.spec.aggregation), pairs_of(self.layout)

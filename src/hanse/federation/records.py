@@ -40,12 +40,26 @@ class ServerState:
 
 
 @dataclass(frozen=True)
+class SecureRecord:
+    """What a secure sum came to: `entries` of a masked vector, `living` clients that it is over, the `step`
+    of its fixed point, the L2 `norm` of the mean update. `rejected`: why there is none; `seeded`: keys
+    were not from the operating system's randomness, so they hide nothing."""
+
+    entries: int = 0
+    living: int = 0
+    step: float = 0.0
+    norm: float = 0.0
+    rejected: str | None = None
+    seeded: bool = False
+
+
+@dataclass(frozen=True)
 class RoundRecord:
     """What a round did: weights by client, and every upload, accepted or refused with a reason.
 
     `entries`: changed entries that were accepted; `granted`: entries by client where a budget is set;
     `cosines`: between clients' updates, where the model is small enough to compare them; `lora_residual`: see
-    `aggregation.Combined`.
+    `aggregation.Combined`; `secure`: of a secure sum, where no single update is known.
     """
 
     round: int
@@ -56,6 +70,7 @@ class RoundRecord:
     granted: dict[int, int] = field(default_factory=dict)
     cosines: dict[tuple[int, int], float] = field(default_factory=dict)
     lora_residual: float | None = None
+    secure: SecureRecord | None = None
 
     @property
     def entries(self) -> int:

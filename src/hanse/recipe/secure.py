@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -49,3 +50,24 @@ def movement(grpo: GrpoSpec) -> float:
 def updates(grpo: GrpoSpec) -> int:
     """Optimiser updates of a round, at most."""
     return grpo.local_steps * grpo.iterations * grpo.mini_batches
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far an entry may move in a round: `fixed`, or `movement` and a share of its size, in which weight
+    decay and the rounding of every update are."""
+
+    fixed: float | None
+    movement: float
+    relative: float
+
+    @classmethod
+    def of(cls, spec: SecureSpec, grpo: GrpoSpec) -> Reach:
+        rounding = 2.0**-23
+        return cls(spec.range, movement(grpo), updates(grpo) * (grpo.lr * grpo.weight_decay + rounding))
+
+    def over(self, largest: float) -> float:
+        """Of values of at most this size, which everybody holds: nothing private is in it."""
+        if self.fixed is not None:
+            return self.fixed
+        return self.movement + self.relative * (largest + self.movement)
