@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from torch import Tensor
 
+from hanse.errors import RunError
 from hanse.federation.aggregation import (
     AGGREGATORS,
     Combined,
@@ -20,6 +22,8 @@ from hanse.federation.aggregation import (
 )
 from hanse.federation.local import LOCAL_METHODS, Delivered, Vectors, bounded
 from hanse.federation.records import ServerState
+from hanse.federation.robust import ROBUST
+from hanse.federation.robust.combining import RobustCombination, Root, Updates, reads_of
 from hanse.federation.rollouts import smoothed
 from hanse.federation.screening import Screened
 from hanse.federation.server_optimizer import SERVER_OPTIMIZERS, Agreement
@@ -55,19 +59,38 @@ class Gathered:
 
 @dataclass(frozen=True)
 class Combination:
-    """The recipe's rules for a federation of `clients` members; the state is the server's."""
+    """The recipe's rules for a federation of `clients` members; the state is the server's. `root`: see
+    `robust.combining`; raises RunError where the rule needs one."""
 
     spec: FederationSpec
     layout: Layout
     clients: int
     seed: int = 0
     scaling: float = 1.0
+    root: Root | None = None
 
-    def step(self, state: ServerState, gathered: Gathered) -> tuple[dict[int, float], float | None]:
-        """Takes the state to the round's end. Returns the weights by client, and `Combined.residual`."""
+    def __post_init__(self) -> None:
+        rule = self.spec.robust.rule
+        if self.spec.robust.on and ROBUST[rule].anchor == "root" and self.root is None:
+            raise RunError(f'federation.robust.rule = "{rule}" needs an update of the server\'s own problems.')
+
+    def suffices(self, ledger: Counter[str], usable: int, refused: int) -> bool:
+        """Whether so many uploads are enough for the rule's promise; where not, that is counted."""
+        robust, liars = self.spec.robust, self._liars(refused)
+        if not robust.on or usable >= robust.fewest(liars):
+            return True
+        needs = f'"{robust.rule}" needs {robust.fewest(liars)} against {liars} more liars'
+        ledger[f"round: {usable} usable uploads, {refused} refused; {needs}"] += 1
+        return False
+
+    def step(
+        self, state: ServerState, gathered: Gathered, refused: int = 0
+    ) -> tuple[dict[int, float], float | None]:
+        """Takes the state to the round's end. Returns the weights by client, those that took effect, and
+        `Combined.residual`. `refused`: how many uploads were, which robust rules take for liars found."""
         standings = gathered.standings_C
         weights, state.weighting = weigh(self.spec, state.weighting, standings)
-        combined = self._combined(state.round, gathered, weights)
+        combined, weights = self._combined(state, gathered, weights, refused)
         if state.offset is not None:
             state.offset = state.offset.grown(
                 pairs_of(self.layout),
@@ -95,11 +118,24 @@ class Combination:
         state.reward_mean = mean_reward([s.signal for s in standings_C])
         return agreement
 
-    def _combined(self, round: int, gathered: Gathered, weights_C: Sequence[float]) -> Combined:
+    def _liars(self, refused: int) -> int:
+        return max(0, self.spec.robust.byzantine - refused)
+
+    def _combined(
+        self, state: ServerState, gathered: Gathered, weights_C: Sequence[float], refused: int
+    ) -> tuple[Combined, Sequence[float]]:
+        """What clients agree on, and the weights that took effect."""
         rule, pairs = lora_rule(self.spec.aggregation), pairs_of(self.layout)
-        fresh = partial(fresh_factor, self.seed, round)
-        contributions = self._contributions(gathered, weights_C)
-        return combine(rule, AGGREGATORS[self.spec.aggregation], pairs, gathered.base, contributions, fresh)
+        fresh = partial(fresh_factor, self.seed, state.round)
+        if not self.spec.robust.on:
+            parts, aggregate = self._contributions(gathered, weights_C), AGGREGATORS[self.spec.aggregation]
+            return combine(rule, aggregate, pairs, gathered.base, parts, fresh), weights_C
+        robust = RobustCombination(self.spec, self.seed, self.root)
+        clients = [s.client for s in gathered.standings_C]
+        updates = Updates(gathered.base, reads_of(gathered.values, clients), pairs)
+        settled = robust.settle(state.round, state.robust, updates, weights_C, self._liars(refused), fresh)
+        state.robust = settled.memory
+        return settled.combined, settled.coefficients_C
 
     def _contributions(self, gathered: Gathered, weights_C: Sequence[float]) -> Iterator[Contribution]:
         factors_C = scales(self.spec, weights_C, gathered.standings_C)

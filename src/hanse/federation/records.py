@@ -23,7 +23,7 @@ class ServerState:
     `weighting` is JSON; `optimizer` and `local` are tensors of the server optimiser and the local method;
     `reported`: changed entries and reward deviation that clients last reported, for lagged grants;
     `informative`: their smoothed shares of informative groups; `offset`: what was lifted into the base, where
-    the rule does.
+    the rule does; `robust`: what a robust rule remembers.
     """
 
     master: Tensor
@@ -36,6 +36,7 @@ class ServerState:
     reported: dict[int, tuple[int, float]] = field(default_factory=dict)
     informative: dict[int, float] = field(default_factory=dict)
     offset: Offset | None = None
+    robust: Vectors = field(default_factory=dict)
     ledger: Counter[str] = field(default_factory=Counter)
 
 
@@ -55,7 +56,8 @@ class SecureRecord:
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """What a round did: weights by client, and every upload, accepted or refused with a reason.
+    """What a round did: weights by client, and every upload, accepted or refused with a reason. Under a robust
+    rule weights are how much of each update is in the result.
 
     `entries`: changed entries that were accepted; `granted`: entries by client where a budget is set;
     `cosines`: between clients' updates, where the model is small enough to compare them; `lora_residual`: see

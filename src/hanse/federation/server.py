@@ -17,6 +17,7 @@ from hanse.federation.messages import Broadcast, Grant, Report, is_resync
 from hanse.federation.offset import Lift, Offset
 from hanse.federation.payload import cast, pack_vector
 from hanse.federation.records import RoundRecord, ServerState
+from hanse.federation.robust.combining import Root
 from hanse.federation.rollouts import allotted
 from hanse.federation.screening import Screen, Screened, gate_norms
 from hanse.federation.sending import codec_in_force
@@ -53,7 +54,7 @@ class Server:
     `converse` is a round: `open_round`, `resend` for clients that ask for whole values, with a budget
     `grant`, and `close_round`. `seed` draws clients; `group_size`, `most_updates` bound
     honest signals, `scaling` is what LoRA's B A are multiplied by; `prompts`: of a client's step. `needed`:
-    usable uploads that close a round; `spare`: clients drawn beyond the recipe's share.
+    usable uploads that close a round; `spare`: clients drawn beyond the recipe's share. `root`: of FLTrust.
     """
 
     def __init__(
@@ -70,13 +71,14 @@ class Server:
         prompts: int = 1,
         needed: int = 0,
         spare: int = 0,
+        root: Root | None = None,
     ) -> None:
         self.spec, self.layout, self.clients, self.state = spec, layout, sorted(clients), state
         self.seed, self.group_size, self.most_updates, self.prompts = seed, group_size, most_updates, prompts
-        self.needed, self.spare = needed, spare
+        self._quorum, self.needed, self.spare = needed, max(needed, spec.needed), spare
         self.codec = codec_in_force(spec, layout.dtype)
         self._method, self._rule = LOCAL_METHODS[spec.local], lora_rule(spec.aggregation)
-        self._combination = Combination(spec, layout, len(self.clients), seed, scaling)
+        self._combination = Combination(spec, layout, len(self.clients), seed, scaling, root)
         if self._rule.lifts and state.offset is None:
             state.offset = Offset.zeros(pairs_of(layout))
         self._sizes = layout.sizes()
@@ -110,7 +112,7 @@ class Server:
         keep = len(clients) * base.numel() <= MOST_VALUES
         sends = self._method.sends(self._sizes)
         screen = Screen(
-            self.spec.screening,
+            self.spec.screening_in_force,
             self.layout,
             self.state.round,
             digest,
@@ -165,13 +167,14 @@ class Server:
         time, so where they lie on disk memory does not grow with their number.
         """
         opened = self._opened()
-        screened = gate_norms([*opened.refused, *self._screened(opened, uploads)], self.spec.screening)
+        screened = gate_norms([*opened.refused, *self._screened(opened, uploads)], opened.screen.spec)
         screened.sort(key=lambda s: s.client)
         good = [s for s in screened if s.upload is not None]
-        met = len(good) >= self.needed
-        weights, residual = self._combined(opened, good, uploads) if good and met else ({}, None)
-        for refused in (s for s in screened if s.reason is not None):
-            self.state.ledger[f"client {refused.client}: {refused.reason}"] += 1
+        usable, refused = len(good), len(screened) - len(good)
+        met = self._combination.suffices(self.state.ledger, usable, refused) and usable >= self._quorum
+        weights, residual = self._combined(opened, good, uploads, refused) if good and met else ({}, None)
+        for one in (s for s in screened if s.reason is not None):
+            self.state.ledger[f"client {one.client}: {one.reason}"] += 1
         if met:
             self._advance(opened, good)
         self._open = None
@@ -275,7 +278,7 @@ class Server:
         self.state.round += 1
 
     def _combined(
-        self, opened: _Open, good: list[Screened], uploads: Mapping[int, bytes]
+        self, opened: _Open, good: list[Screened], uploads: Mapping[int, bytes], refused: int
     ) -> tuple[dict[int, float], float | None]:
         passed = {s.client: s for s in good}
         gathered = Gathered.of(
@@ -284,7 +287,7 @@ class Server:
             lambda k: opened.screen.values(passed[k], uploads[k]),
             lambda k: opened.screen.vectors(uploads[k]),
         )
-        return self._combination.step(self.state, gathered)
+        return self._combination.step(self.state, gathered, refused)
 
 
 def _reported(screened: Screened) -> tuple[int, float]:

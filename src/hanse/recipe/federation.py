@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from hanse.recipe.robust import RobustSpec
 from hanse.recipe.section import Section
 from hanse.recipe.secure import SecureSpec
 
@@ -131,6 +132,7 @@ class FederationSpec(Section):
     local: LocalName = "plain"
     local_options: LocalSpec = LocalSpec()
     screening: ScreeningSpec = ScreeningSpec()
+    robust: RobustSpec = RobustSpec()
     secure: SecureSpec = SecureSpec()
     rollouts: Literal["equal", "informative"] = "equal"
     participation: float = Field(default=1.0, gt=0, le=1)
@@ -141,6 +143,17 @@ class FederationSpec(Section):
     def wanted(self, clients: int) -> int:
         """How many of so many clients a round is meant to have."""
         return max(1, round(self.participation * clients))
+
+    @property
+    def needed(self) -> int:
+        """Usable uploads without which a robust rule, if there is one, cannot keep its promise."""
+        return self.robust.fewest(self.robust.byzantine) if self.robust.on else 0
+
+    @property
+    def screening_in_force(self) -> ScreeningSpec:
+        """Without the gate on norms where a robust rule deals with long updates itself: refused ones would
+        count as liars found, and honest clients may have moved most."""
+        return self.screening.model_copy(update={"max_norm": None}) if self.robust.on else self.screening
 
     @property
     def optimizer(self) -> str:

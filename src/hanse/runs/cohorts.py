@@ -89,6 +89,7 @@ def save_cohorts(folder: Path, cohorts: list[Cohort]) -> None:
             fields["offset"] = [offset.version, offset.previous, offset.rank, offset.holders]
         tensors = {"master": state.master, **prefixed("optimizer", state.optimizer)}
         tensors |= prefixed("local", state.local) | prefixed("base", state.downlink.bases)
+        tensors |= prefixed("robust", state.robust)
         tensors |= {} if offset is None else {"offset/total": offset.total, "offset/step": offset.step}
         save_tensors(folder / f"server-{i:04d}.safetensors", tensors, fields)
 
@@ -111,6 +112,7 @@ def load_cohorts(folder: Path, cohorts: list[Cohort]) -> None:
             weighting=fields["weighting"],
             optimizer=unprefixed("optimizer", tensors),
             local=unprefixed("local", tensors),
+            robust=unprefixed("robust", tensors),
             downlink=Downlink(dict(fields["held"]), {name: bases[name] for name in fields["bases"]}),
             reported={client: (changed, std) for client, (changed, std) in fields["reported"]},
             informative=dict(fields.get("informative", ())),
