@@ -89,8 +89,8 @@ class Combination:
         """Takes the state to the round's end. Returns the weights by client, those that took effect, and
         `Combined.residual`. `refused`: how many uploads were, which robust rules take for liars found."""
         standings = gathered.standings_C
-        weights, state.weighting = weigh(self.spec, state.weighting, standings)
-        combined, weights = self._combined(state, gathered, weights, refused)
+        granted, state.weighting = weigh(self.spec, state.weighting, standings)
+        combined, weights = self._combined(state, gathered, granted, refused)
         if state.offset is not None:
             state.offset = state.offset.grown(
                 pairs_of(self.layout),

@@ -75,7 +75,7 @@ class Server:
     ) -> None:
         self.spec, self.layout, self.clients, self.state = spec, layout, sorted(clients), state
         self.seed, self.group_size, self.most_updates, self.prompts = seed, group_size, most_updates, prompts
-        self._quorum, self.needed, self.spare = needed, max(needed, spec.needed), spare
+        self.needed, self.spare = needed, spare
         self.codec = codec_in_force(spec, layout.dtype)
         self._method, self._rule = LOCAL_METHODS[spec.local], lora_rule(spec.aggregation)
         self._combination = Combination(spec, layout, len(self.clients), seed, scaling, root)
@@ -83,6 +83,11 @@ class Server:
             state.offset = Offset.zeros(pairs_of(layout))
         self._sizes = layout.sizes()
         self._open: _Open | None = None
+
+    @property
+    def least(self) -> int:
+        """Usable uploads that close a round whatever was refused."""
+        return max(self.needed, self.spec.needed)
 
     @property
     def reporting(self) -> bool:
@@ -171,7 +176,7 @@ class Server:
         screened.sort(key=lambda s: s.client)
         good = [s for s in screened if s.upload is not None]
         usable, refused = len(good), len(screened) - len(good)
-        met = self._combination.suffices(self.state.ledger, usable, refused) and usable >= self._quorum
+        met = self._combination.suffices(self.state.ledger, usable, refused) and usable >= self.needed
         weights, residual = self._combined(opened, good, uploads, refused) if good and met else ({}, None)
         for one in (s for s in screened if s.reason is not None):
             self.state.ledger[f"client {one.client}: {one.reason}"] += 1

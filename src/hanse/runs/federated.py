@@ -91,7 +91,7 @@ class FederatedTraining:
         """Each cohort asked once for its round."""
         records, answers = exchange(self.cohorts, self.runtime)
         up, down = exchanged(records, self.recipe.mode)
-        needed = [cohort.server.needed for cohort in self.cohorts]
+        needed = [cohort.server.least for cohort in self.cohorts]
         told = [*refusals(records, self.names), *self.runtime.notices()]
         return Asked(records, answers, needed, told, up, down)
 

@@ -45,8 +45,8 @@ class View:
 
 
 Rule = Callable[[View], Tensor]
-"""As `linear`, coefficients c, float64, shape (n,): the update is sum_i c_i d_i, and for rules that start from
-the last aggregate m, sum_i c_i d_i + (1 - sum_i c_i) m. As `select`, positions of updates."""
+"""As `linear`, coefficients c, float64, shape (n,): the update is sum_i c_i d_i, and for rules that start
+from the last aggregate m, sum_i c_i d_i + (1 - sum_i c_i) m. As `select`, positions of updates."""
 Coordinates = Callable[[Tensor, int], Tensor]
 """(entries of the updates, float64, shape (n, block); liars) -> which updates' entries are averaged, int64,
 shape (averaged, block)."""
