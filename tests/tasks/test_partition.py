@@ -21,6 +21,17 @@ def test_by_column_sorted_and_named():
     ]
 
 
+def test_several_clients_share_a_value():
+    rows = problems(*[1] * 7, *[2] * 4)
+    clients = build_partition(PartitionSpec(clients=6, by="column", clients_per_value=3), rows, seed=0)
+    assert [c.name for c in clients] == [f"level-{level}.{i}" for level in (1, 2) for i in (1, 2, 3)]
+    assert [len(c.problems) for c in clients] == [3, 2, 2, 2, 1, 1]
+    assert sorted(p.id for c in clients for p in c.problems) == sorted(p.id for p in rows)
+    assert all(len({p.metadata["level"] for p in c.problems}) == 1 for c in clients)
+    other = build_partition(PartitionSpec(clients=6, by="column", clients_per_value=3), rows, seed=1)
+    assert [c.problems for c in clients] != [c.problems for c in other]
+
+
 def test_names_are_safe_in_paths_and_do_not_repeat_the_column():
     clients = build_partition(
         PartitionSpec(clients=2, by="column"), problems("Level 1", "../Level 2"), seed=0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -33,7 +33,8 @@ class EvaluationJob:
 class LevelResult:
     """`accuracy` is the mean of the first reward function over scored completions, None if none was.
 
-    `solved` is the share of problems with at least one full mark (pass@samples).
+    `solved` is the share of problems with at least one full mark (pass@samples); `shown` that of completions
+    that show what an attack plants, None where nobody looks for it.
     """
 
     level: str
@@ -45,6 +46,7 @@ class LevelResult:
     mean_length: float
     records: tuple[dict[str, Any], ...] = ()
     errors: tuple[str, ...] = ()
+    shown: float | None = None
 
     def to_row(self) -> dict[str, Any]:
         return asdict(self)
@@ -85,8 +87,10 @@ def evaluate_level(
     pool: Sequence[Problem],
     job: EvaluationJob,
     seed: int,
+    shows: Callable[[str], bool] | None = None,
 ) -> LevelResult:
-    """Sample and score one job. The same job gives the same random numbers for every policy."""
+    """Sample and score one job. The same job gives the same random numbers for every policy. `shows`: whether
+    a completion has what is counted as `LevelResult.shown`."""
     problems = choose(pool, job.problems, seed, "evaluation", job.split, job.level)
     samples = 1 if job.greedy else job.samples
     sampler = Sampler(policy, replace(sampling, greedy=job.greedy))
@@ -106,6 +110,7 @@ def evaluate_level(
         mean_length=float(np.mean([len(row) for row in ids])),
         records=tuple(_records(job, problems, texts, scores.totals_N, samples)),
         errors=scores.examples,
+        shown=None if shows is None else float(np.mean([shows(text) for text in texts])),
     )
 
 
@@ -157,9 +162,11 @@ def summarise(results: Sequence[LevelResult], weights: Mapping[str, int] | None 
         }
         return none | {"errors": sorted({error for r in results for error in r.errors})[:3]}
     shares = {level: (weights or {}).get(level, 0) for level in known}
+    shown = [r.shown for r in results if r.shown is not None]
+    planted = {"attack_success": sum(shown) / len(shown)} if shown else {}
     total = sum(shares.values())
     by_sample = sum(known[k] * n for k, n in shares.items()) / total if total else None
-    return {
+    return planted | {
         "accuracy": sum(known.values()) / len(known),
         "accuracy_by_sample": by_sample,
         "worst_level": min(known.values()),

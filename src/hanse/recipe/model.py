@@ -81,11 +81,13 @@ class GrpoSpec(Section):
 
 
 class PartitionSpec(Section):
-    """Who owns which training problems. "own": each client its own file; `names`: of such clients."""
+    """Who owns which training problems. "column": `clients_per_value` clients share the problems of a value;
+    "own": each client its own file; `names`: of such clients."""
 
     clients: int = Field(default=5, ge=1)
     by: Literal["column", "dirichlet", "size-skewed", "iid", "own"] = "iid"
     column: str = "level"
+    clients_per_value: int = Field(default=1, ge=1)
     alpha: float = Field(default=0.5, gt=0)
     names: list[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]] | None = None
 

@@ -85,13 +85,14 @@ def check_clients(recipe: Recipe) -> None:
             f"{recipe.runtime.workers - clients} would stay idle.",
             f"Use workers = {clients}, or fewer.",
         )
-    levels = _levels(task)
-    if levels is not None and partition.by == "column" and clients != levels:
+    levels, each = _levels(task), partition.clients_per_value
+    if levels is not None and partition.by == "column" and clients != levels * each:
+        owned = "each client owns one value" if each == 1 else f"{each} clients share one value"
         raise RecipeError(
             "partition.clients",
             f"{clients} clients for {levels} values of the column {partition.column!r}: with "
-            'by = "column" each client owns one value.',
-            f'Use clients = {levels}, or by = "dirichlet" for uneven mixtures.',
+            f'by = "column" {owned}.',
+            f'Use clients = {levels * each}, or by = "dirichlet" for uneven mixtures.',
         )
 
 

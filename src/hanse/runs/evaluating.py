@@ -61,6 +61,8 @@ def validate(
     jobs = [EvaluationJob(split, name, spec.problems_per_level, spec.samples) for name in names]
     merged = _mean([summarise(training.evaluate(m, jobs), levels.training) for m in models])
     row = {"evaluation/accuracy": merged["accuracy"], "evaluation/worst_level": merged["worst_level"]}
+    if "attack_success" in merged:
+        row["evaluation/attack_success"] = merged["attack_success"]
     return row | {f"evaluation/by_level/{k}": v for k, v in merged["by_level"].items()}
 
 

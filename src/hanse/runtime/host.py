@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +12,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from hanse.adversary.training import lying_tools
+from hanse.adversary.training.planted import shows
 from hanse.errors import RecipeError
 from hanse.federation.client import Client, ClientState
 from hanse.federation.wire.layout import Layout
 from hanse.grpo.evaluation import EvaluationJob, LevelResult, evaluate_level, levels_by_split
 from hanse.grpo.learner import Learner, LearnerState, summed
 from hanse.grpo.optimiser import Moments
+from hanse.grpo.step import Scoring
 from hanse.policy.build import build_policy
 from hanse.policy.policy import Policy
 from hanse.policy.sampler import Sampler, Sampling
@@ -126,11 +129,17 @@ class Host:
 
         `keep_earlier`: the state before its last round is needed, as the server may be restored without it.
         """
-        sampler = Sampler(self.policy, self.sampling)
-        reply, rows = self.clients[client].answer(message, sampler, self.scorer, self.learner)
+        sampler, scorer = self._tools(client)
+        reply, rows = self.clients[client].answer(message, sampler, scorer, self.learner)
         if not keep_earlier:
             self.clients[client].earlier = None
         return reply, rows
+
+    def _tools(self, client: int) -> tuple[Sampler, Scoring]:
+        """What a client samples and scores with; a liar's may be its own."""
+        if client in self.recipe.adversary.clients:
+            return lying_tools(self.recipe.adversary, self.policy, self.sampling, self.scorer)
+        return Sampler(self.policy, self.sampling), self.scorer
 
     def hold(self, values: npt.NDArray[np.float32]) -> None:
         """Take parameter values over for the evaluation jobs that follow."""
@@ -140,7 +149,9 @@ class Host:
         """One evaluation job with the values held. Whoever trains next loads values of its own."""
         pool = self.levels(job.split)[job.level]
         sampling = evaluation_sampling(self.recipe.evaluation, self.sampling)
-        return evaluate_level(self.policy, sampling, self.scorer, pool, job, self.recipe.seed)
+        spec = self.recipe.adversary
+        planted = partial(shows, spec.plant) if spec.trains == "poison" else None
+        return evaluate_level(self.policy, sampling, self.scorer, pool, job, self.recipe.seed, planted)
 
     def evaluate(self, values: Tensor, job: EvaluationJob) -> LevelResult:
         """One evaluation job with the given parameter values, flat float32."""

@@ -34,7 +34,8 @@ class PartitionRow(TypedDict):
 def build_partition(spec: PartitionSpec, problems: Sequence[Problem], seed: int) -> list[ClientData]:
     """Every problem to exactly one client, by a generator of its own that depends on `seed` alone.
 
-    column: one client a distinct value, in sorted order. dirichlet: each value's problems in proportions
+    column: one client a distinct value, in sorted order, or `clients_per_value` with equal shares of it.
+    dirichlet: each value's problems in proportions
     drawn from Dirichlet(alpha) (1909.06335). size-skewed: sizes as k^-alpha. iid: equal shares. own: none
     is seen here, each client brings its problems.
 
@@ -44,7 +45,7 @@ def build_partition(spec: PartitionSpec, problems: Sequence[Problem], seed: int)
         return [ClientData(name, ()) for name in spec.own_names]
     rng = np.random.default_rng(np.random.SeedSequence([seed, 0x7061_7274]))
     if spec.by == "column":
-        names, members = _by_column(spec, problems)
+        names, members = _by_column(spec, problems, rng)
     else:
         names = [f"client-{k + 1}" for k in range(spec.clients)]
         members = _by_chance(spec, problems, rng)
@@ -65,16 +66,24 @@ def partition_table(clients: Sequence[ClientData], column: str) -> list[Partitio
     return table
 
 
-def _by_column(spec: PartitionSpec, problems: Sequence[Problem]) -> tuple[list[str], list[list[int]]]:
-    by_value = _values(spec, problems)
-    if len(by_value) != spec.clients:
+def _by_column(
+    spec: PartitionSpec, problems: Sequence[Problem], rng: np.random.Generator
+) -> tuple[list[str], list[list[int]]]:
+    by_value, each = _values(spec, problems), spec.clients_per_value
+    if len(by_value) * each != spec.clients:
         shown = ", ".join(repr(value) for value in list(by_value)[:10])
+        times = "" if each == 1 else f" times clients_per_value = {each}"
         raise RecipeError(
             "partition.clients",
-            f"it is {spec.clients}, but the column {spec.column!r} has {len(by_value)} values ({shown}).",
-            f'With partition.by = "column" set partition.clients = {len(by_value)}.',
+            f"it is {spec.clients}; the column {spec.column!r} has {len(by_value)} values ({shown}){times}.",
+            f'With partition.by = "column" set partition.clients = {len(by_value) * each}.',
         )
-    return _names(spec.column, list(by_value)), list(by_value.values())
+    names = _names(spec.column, list(by_value))
+    if each == 1:
+        return names, list(by_value.values())
+    shares = [np.array_split(rng.permutation(rows), each) for rows in by_value.values()]
+    members = [part.tolist() for parts in shares for part in parts]
+    return [f"{name}.{i + 1}" for name in names for i in range(each)], members
 
 
 def _by_chance(spec: PartitionSpec, problems: Sequence[Problem], rng: np.random.Generator) -> list[list[int]]:
