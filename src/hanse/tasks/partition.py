@@ -75,7 +75,8 @@ def _by_column(
         times = "" if each == 1 else f" times clients_per_value = {each}"
         raise RecipeError(
             "partition.clients",
-            f"it is {spec.clients}; the column {spec.column!r} has {len(by_value)} values ({shown}){times}.",
+            f"it is {spec.clients}, but the column {spec.column!r} has {len(by_value)} values ({shown})"
+            f"{times}.",
             f'With partition.by = "column" set partition.clients = {len(by_value) * each}.',
         )
     names = _names(spec.column, list(by_value))
