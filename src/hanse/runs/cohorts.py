@@ -13,6 +13,7 @@ from torch import Tensor
 from hanse.errors import RunError
 from hanse.federation.client import Rows
 from hanse.federation.downlink import Downlink
+from hanse.federation.ends import server_of
 from hanse.federation.exchange import run_round
 from hanse.federation.offset import Offset
 from hanse.federation.records import RoundRecord, ServerState
@@ -34,11 +35,12 @@ class Cohort:
 def build_cohorts(recipe: Recipe, names: list[str], master: Tensor, layout: Layout) -> list[Cohort]:
     """Cohorts at the start of a run, all from the same values."""
 
-    grpo, runtime = recipe.grpo, recipe.runtime
+    grpo, runtime, spec = recipe.grpo, recipe.runtime, recipe.federation_in_force
+    make = server_of(spec, grpo)
 
     def server(clients: list[int]) -> Server:
-        return Server(
-            recipe.federation_in_force,
+        return make(
+            spec,
             layout,
             clients,
             ServerState(master.cpu().clone()),
@@ -46,7 +48,7 @@ def build_cohorts(recipe: Recipe, names: list[str], master: Tensor, layout: Layo
             group_size=grpo.group_size if grpo.screening == "none" else grpo.screen_size,
             most_updates=grpo.local_steps * grpo.iterations * grpo.mini_batches,
             prompts=grpo.prompts_per_step,
-            needed=runtime.needed(recipe.federation_in_force.wanted(len(clients))),
+            needed=runtime.needed(spec.wanted(len(clients))),
             spare=runtime.over_select,
             scaling=recipe.policy.lora.scaling if recipe.policy.train == "lora" else 1.0,
         )

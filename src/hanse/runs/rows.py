@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hanse.federation.client import Rows
-from hanse.federation.records import RoundRecord
+from hanse.federation.records import RoundRecord, SecureRecord
 from hanse.grpo.step import ERRORS, mean_metrics
 from hanse.runs.cohorts import Cohort
 
@@ -44,6 +44,8 @@ def round_row(
         row |= _client_columns(record, names)
         if record.lora_residual is not None:
             row["federation/lora_residual"] = record.lora_residual
+        if record.secure is not None:
+            row |= _secure_columns(record.secure)
     return row
 
 
@@ -72,13 +74,24 @@ def sparsity(records: Sequence[RoundRecord], cohorts: Sequence[Cohort]) -> Row:
 
 
 def refusals(records: Sequence[RoundRecord], names: Sequence[str]) -> list[str]:
-    """Uploads that were left out, in words."""
+    """Uploads that were left out, in words, and sums that came to nothing."""
+    rejected = [r.secure.rejected for r in records if r.secure is not None and r.secure.rejected is not None]
     return [
         f"{names[screened.client]}: upload refused: {screened.reason}"
         for record in records
         for screened in record.screened
         if screened.reason is not None
-    ]
+    ] + [f"secure sum rejected: {reason}" for reason in rejected]
+
+
+def _secure_columns(secure: SecureRecord) -> Row:
+    """`secure/guarantee` is "none" where keys came from a seed, as in tests: such masks hide nothing."""
+    return {
+        "secure/living": secure.living,
+        "secure/step": secure.step,
+        "secure/update_norm": secure.norm,
+        "secure/guarantee": "none" if secure.seeded else "honest-but-curious",
+    }
 
 
 def _client_columns(record: RoundRecord, names: Sequence[str]) -> Row:
@@ -94,10 +107,11 @@ def _client_columns(record: RoundRecord, names: Sequence[str]) -> Row:
             f"{prefix}/reward_std": signal.reward_std,
             f"{prefix}/informative": signal.informative / max(1, signal.groups),
             f"{prefix}/weight": record.weights[screened.client],
-            f"{prefix}/update_norm": screened.norm,
             f"{prefix}/changed": screened.upload.changed,
             f"{prefix}/entries": screened.entries,
         }
+        if record.secure is None:
+            columns[f"{prefix}/update_norm"] = screened.norm
     for (a, b), value in record.cosines.items():
         columns[f"federation/cosine/{names[a]}/{names[b]}"] = value
     return columns

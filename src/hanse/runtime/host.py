@@ -16,6 +16,7 @@ from hanse.adversary.training import lying_tools
 from hanse.adversary.training.planted import shows
 from hanse.errors import RecipeError
 from hanse.federation.client import Client, ClientState
+from hanse.federation.ends import client_of
 from hanse.federation.wire.layout import Layout
 from hanse.grpo.evaluation import EvaluationJob, LevelResult, evaluate_level, levels_by_split
 from hanse.grpo.learner import Learner, LearnerState, summed
@@ -111,7 +112,7 @@ class Host:
         """A client before its first round."""
         data = self._parts[index]
         zeros, limit = Moments.zeros(self.initial.cpu()), self.spec.max_prompt_tokens
-        return Client(
+        return client_of(self.recipe.federation_in_force)(
             id=index,
             name=data.name,
             problems=fitting(data.problems, self.policy, limit, f"client {data.name!r}"),

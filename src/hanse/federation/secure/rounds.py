@@ -65,13 +65,14 @@ class Terms:
 
 
 class SecureRound:
-    """Leads a round's clients through the stages. `weighting`: the state before; `reach`: the largest
-    change of an entry."""
+    """Leads a round's clients through the stages. `weighting`: the state before; `reach`: the largest change
+    of an entry; `needed`: living clients that the recipe asks for."""
 
     def __init__(
-        self, spec: FederationSpec, screen: Screen, weighting: State, seed: int, reach: float
+        self, spec: FederationSpec, screen: Screen, weighting: State, seed: int, reach: float, needed: int = 0
     ) -> None:
-        self.spec, self.screen, self.weighting, self.seed, self.reach = spec, screen, weighting, seed, reach
+        self.spec, self.screen, self.weighting, self.seed = spec, screen, weighting, seed
+        self.reach, self.needed = reach, needed
         self.round, self.layout = screen.round, screen.layout
         self._moving = exchanged_entries(self.layout, lora_rule(spec.aggregation), self.round)
         entries = self.layout.numel if self._moving is None else int(self._moving.sum())
@@ -143,6 +144,8 @@ class SecureRound:
             tally.add(client, np.frombuffer(masked.words, terms.grid.dtype))
 
     def _unmask(self, tally: Tally) -> Asking:
+        if len(tally.living) < self.needed:
+            raise RejectedSum(f"{len(tally.living)} clients are left; {self.needed} are needed")
         requests = {k: Request(self.round, k, *whose) for k, whose in tally.requests().items()}
         replies = yield self._sent(requests)
         for client, unmask in self._read(requests, replies, Unmask.from_bytes):

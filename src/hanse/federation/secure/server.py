@@ -37,7 +37,8 @@ class SecureServer(Server):
             replies |= yield again
         opened = self._opened()
         reach = self.reach.over(float(opened.base.float().abs().max()) if opened.base.numel() else 0.0)
-        talk = SecureRound(self.spec, opened.screen, self.state.weighting, self.seed, reach)
+        weighting, seed = self.state.weighting, self.seed
+        talk = SecureRound(self.spec, opened.screen, weighting, seed, reach, self.needed)
         outcome = yield from talk.converse(opened.clients, replies)
         outcome.bytes_up += opened.bytes_up
         outcome.bytes_down += opened.bytes_down
