@@ -277,7 +277,9 @@ class Server:
 
     def _advance(self, opened: _Open, good: list[Screened]) -> None:
         """The round is done: note what its clients said and hold."""
-        self.state.reported |= {s.client: _reported(s) for s in good}
+        self.state.reported |= {
+            s.client: (s.upload.changed, s.upload.signal.reward_std) for s in good if s.upload is not None
+        }
         if self.codec != "dense":
             self.state.downlink.answered([s.client for s in good], opened.digest, opened.base)
         self.state.round += 1
@@ -293,8 +295,3 @@ class Server:
             lambda k: opened.screen.vectors(uploads[k]),
         )
         return self._combination.step(self.state, gathered, refused)
-
-
-def _reported(screened: Screened) -> tuple[int, float]:
-    assert screened.upload is not None
-    return screened.upload.changed, screened.upload.signal.reward_std

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 
 from hanse.errors import RecipeError
+from hanse.recipe import robust_checks
 from hanse.recipe.federation import FederationSpec
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ def notes(recipe: Recipe) -> Iterator[str]:
     yield from _unread(recipe.federation)
     yield from _budget(recipe)
     yield from _methods(recipe.federation)
+    yield from robust_checks.notes(recipe.federation)
 
 
 def _alone(recipe: Recipe) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from pydantic import Field
@@ -70,6 +71,8 @@ class RobustSpec(Section):
 
     def fewest_voters(self, liars: int) -> int:
         """Voters without which the rule promises nothing against so many liars."""
+        if self.rule == "dnc":
+            return math.ceil(self.removed * liars) + liars + 1
         per_liar, more = _FEWEST.get(self.rule, (2, 1))
         return per_liar * liars + more
 
