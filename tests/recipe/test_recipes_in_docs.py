@@ -10,10 +10,11 @@ import pytest
 
 from hanse.recipe.advice import advice
 from hanse.recipe.load import load_recipe
+from hanse.recipe.robust import RobustName, RobustSpec
 
 FOLDER = Path(__file__).parents[2] / "docs" / "methods"
 FENCE = re.compile(r"^```toml\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PAGES = ("fed-grpo.md", "rivals.md")
+PAGES = ("fed-grpo.md", "rivals.md", "robust.md")
 BLOCKS = [(page, text) for page in PAGES for text in FENCE.findall((FOLDER / page).read_text())]
 
 
@@ -33,9 +34,10 @@ def test_every_option_of_the_federation_is_described_somewhere() -> None:
         spec.CalibrationSpec,
         spec.BudgetSpec,
         spec.ScreeningSpec,
+        RobustSpec,
         spec.FederationSpec,
     )
     missing = [name for section in sections for name in section.model_fields if name not in text]
     assert missing == []
-    for names in (spec.WeightingName, spec.ServerOptimizerName, spec.LocalName):
+    for names in (spec.WeightingName, spec.ServerOptimizerName, spec.LocalName, RobustName):
         assert [name for name in names.__args__ if f"`{name}`" not in text] == []
