@@ -50,7 +50,7 @@ def test_a_swarm_in_words(tmp_path: Path) -> None:
     output = " ".join(checked(tmp_path).split())
     assert "8 problems × 8 completions = 64 completions, up to 32 tokens each" in output
     assert "64 / 4 nodes = 16 slots, 2 completions of each problem." in output
-    assert "Defences: assignment, policy, length, replay." in output
+    assert "Defences: assignment, policy, length, replay, assignment." in output
     assert "Liars: node-3 (25.0%) by text, with the answers. A control without them" in output
     assert "client-1" not in output and "server" not in output.split("Batch A round")[1]
 
@@ -97,7 +97,9 @@ def test_without_defences_everything_is_believed(tmp_path: Path) -> None:
 
 def test_replay_is_coarser_where_a_policy_computes_in_bfloat16(tmp_path: Path) -> None:
     spec = recipe(tmp_path).swarm
-    assert [one.type for one in defences_in_force(spec)] == ["assignment", "policy", "length", "replay"]
-    fine, coarse = defences_in_force(spec)[-1], defences_in_force(spec, exact=False)[-1]
+    chain, loose = defences_in_force(spec), defences_in_force(spec, exact=False)
+    assert [one.type for one in chain] == ["assignment", "policy", "length", "replay", "assignment"]
+    fine, coarse = chain[-2], loose[-2]
     assert (fine.type, coarse.type) == ("replay", "replay")
     assert fine.tolerance < coarse.tolerance == COARSE  # type: ignore[union-attr]
+    assert fine.ties < coarse.ties and chain[-1].missing < loose[-1].missing  # type: ignore[union-attr]

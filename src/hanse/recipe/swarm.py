@@ -23,10 +23,12 @@ class _Defence(Section):
 
 class AssignmentDefence(_Defence):
     """Only the problems and slots that the round's beacon gives to a node. `complete`: all of them, or the
-    node's whole delivery is rejected (no withholding)."""
+    node's whole delivery is rejected (no withholding). `missing`: the share of them that may be missing, what
+    earlier defences rejected included."""
 
     type: Literal["assignment"] = "assignment"
     complete: bool = True
+    missing: float = Field(default=0.0, ge=0, lt=1)
 
 
 class PolicyDefence(_Defence):

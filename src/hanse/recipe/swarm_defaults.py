@@ -20,15 +20,19 @@ their size apart."""
 COARSE_TIES = 0.1
 """The share of tokens that may make use of it: up to 2 % of honest ones differ (2511.20621), which a short
 completion must be able to exceed by chance."""
+COARSE_MISSING = 0.05
+"""The share of an honest node's completions that rounding may cost it before it counts as holding back."""
 
 
 def one_policy_default(exact: bool = True) -> list[DefenceSpec]:
     """Where all nodes hold one policy. Replay with slots that the beacon fixes is the core: what passes is
     the node's one own sample, so that nothing is left to write (TEXT, MATH, CODE), to choose (DoS) or to fit
-    to a rule (adaptive). The others are free and say more clearly what is wrong. `exact`: the policy computes
-    in float32."""
+    to a rule (adaptive). The others are free and say more clearly what is wrong. At the end all or nothing
+    again: a node could have spoilt what it would rather hold back. `exact`: the policy computes in
+    float32."""
     replay = ReplayDefence() if exact else ReplayDefence(tolerance=COARSE, ties=COARSE_TIES)
-    return [AssignmentDefence(), PolicyDefence(), LengthDefence(), replay]
+    whole = AssignmentDefence(missing=0.0 if exact else COARSE_MISSING)
+    return [AssignmentDefence(), PolicyDefence(), LengthDefence(), replay, whole]
 
 
 def several_policies_default(worked_sums: bool = False) -> list[DefenceSpec]:

@@ -67,8 +67,8 @@ def test_defaults_of_what_becomes_of_a_reject():
     assert found.standing_N.tolist() == [MASKED, ACCEPTED, ACCEPTED, MASKED]
     strange = [*MADE, sent(1, 0)]
     found = build_chain(SwarmSpec()).inspect(view(strange), {})
-    assert found.standing_N.tolist() == [ACCEPTED, DROPPED, DROPPED, DROPPED, DROPPED]
-    assert found.rejected_by_N == [None, "policy", "assignment", "assignment", "assignment"]
+    assert found.standing_N.tolist() == [DROPPED] * 5
+    assert found.rejected_by_N == ["assignment-2", "policy", "assignment", "assignment", "assignment"]
 
 
 def test_one_forward_pass_for_all_and_none_where_nobody_asks():
@@ -137,7 +137,7 @@ def test_chains_of_recipes():
         return [defence.type for defence in build_chain(spec, **options).specs]
 
     assert types(swarm={"defences": "none"}) == []
-    assert types() == ["assignment", "policy", "length", "replay"]
+    assert types() == ["assignment", "policy", "length", "replay", "assignment"]
     assert types(swarm={"defences": [TopKDefence()]}) == ["top-k"]
     several = {"topology": "vertical", "external": 2}
     assert types(swarm=several) == ["assignment", "length", "duplicates", "lengths"]
@@ -149,7 +149,7 @@ def test_chains_of_recipes():
         "lengths",
     ]
     assert not set(types(swarm=several, worked_sums=True)) & NEEDS_ONE_POLICY
-    (*_, replay) = build_chain(SwarmSpec(), exact=False).specs
+    *_, replay, _ = build_chain(SwarmSpec(), exact=False).specs
     assert replay.tolerance == COARSE
     assert set(DEFENCES) > NEEDS_ONE_POLICY
 
@@ -217,4 +217,6 @@ def test_the_default_chain_stops_what_a_node_did_not_sample(policy):
     same = (honest.tokens_NT == lied.tokens_NT).all(1)
     found = build_chain(SwarmSpec()).inspect(lied, {})
     assert not same.all() and same[lied.node_N == 2].any()
-    assert ((found.standing_N == ACCEPTED) == same).all()  # a lie that equals the truth is none
+    assert [name == "replay" for name in found.rejected_by_N] == (~same).tolist()
+    # What node 2 left as it was, it has chosen: it counts no more than the rest.
+    assert ((found.standing_N == ACCEPTED) == (lied.node_N != 2)).all()

@@ -42,6 +42,15 @@ def test_who_holds_back_counts_not_at_all():
     assert verdicts(assignment, AssignmentDefence(complete=False), view(HONEST[:3])) == [False] * 3
 
 
+def test_who_spoils_what_it_would_hold_back_counts_not_at_all():
+    """Whatever an earlier defence has rejected is as good as not sent."""
+    left = [True, True, False, True]
+    assert verdicts(assignment, AssignmentDefence(), view(HONEST), left) == [False, False, True, True]
+    assert verdicts(assignment, AssignmentDefence(missing=0.5), view(HONEST), left) == [False] * 4
+    assert verdicts(assignment, AssignmentDefence(missing=0.4), view(HONEST), left)[3]
+    assert verdicts(assignment, AssignmentDefence(complete=False), view(HONEST), left) == [False] * 4
+
+
 def test_a_whole_problem_held_back_is_missed():
     two = owners(problems=("p", "q"))
     assert verdicts(assignment, AssignmentDefence(), view(HONEST[:2], assignment=two)) == [True] * 2
