@@ -11,6 +11,7 @@ EXIT_INTERRUPTED = 3
 EXIT_NON_FINITE = 4
 EXIT_QUORUM = 5
 EXIT_RUN = 6
+EXIT_UNREACHABLE = 7
 
 
 class HanseError(Exception):
@@ -48,6 +49,12 @@ class QuorumError(HanseError):
     """Too few clients replied."""
 
     exit_code = EXIT_QUORUM
+
+
+class UnreachableError(HanseError):
+    """A server does not answer, or turns the client away."""
+
+    exit_code = EXIT_UNREACHABLE
 
 
 class InterruptedRunError(HanseError):

@@ -14,8 +14,11 @@ from hanse.cli.eval import evaluate
 from hanse.cli.export import export
 from hanse.cli.guard import guarded
 from hanse.cli.init import init
+from hanse.cli.join import join
+from hanse.cli.keys import keys
 from hanse.cli.report import report
 from hanse.cli.resume import resume
+from hanse.cli.serve import serve
 from hanse.cli.study import study
 from hanse.cli.train import train
 
@@ -26,7 +29,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Several owners train one reasoning model together by GRPO.",
-    epilog="Exit codes: 0 done, 2 recipe, 3 interrupted, 4 non-finite, 5 quorum, 6 run folder, 1 a bug.",
+    epilog="Exit codes: 0 done, 2 recipe, 3 interrupted, 4 non-finite, 5 quorum, 6 run folder, 7 no server, "
+    "1 a bug.",
 )
 VERBS: dict[str, Callable[..., None]] = {
     "train": train,
@@ -37,6 +41,9 @@ VERBS: dict[str, Callable[..., None]] = {
     "report": report,
     "export": export,
     "init": init,
+    "keys": keys,
+    "serve": serve,
+    "join": join,
     "env": env,
 }
 for name, verb in VERBS.items():

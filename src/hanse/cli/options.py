@@ -19,3 +19,10 @@ Overrides = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress display.")]
+Keys = Annotated[
+    Path | None,
+    typer.Option("--keys", metavar="DIR", help="A folder made by hanse keys.", show_default=False),
+]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="No keys and no encryption: only on a network of your own.")
+]

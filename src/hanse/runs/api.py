@@ -19,6 +19,7 @@ from hanse.runs.progress import Progress, SilentProgress
 
 if TYPE_CHECKING:
     from hanse.runtime.base import Connect
+    from hanse.runtime.flower.serving import Serving
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,20 @@ def train(
         raise
 
 
+def serve(recipe: Recipe, serving: Serving, *, out: Path | str, progress: Progress | None = None) -> Run:
+    """Run a recipe of type "flower" in a new folder: clients join at the address of `serving`.
+
+    Raises what `train` raises, and RecipeError for missing keys and an address that is not to be had.
+    """
+    folder = RunFolder.create(Path(out), recipe)
+    try:
+        serving.save(folder.path)
+        return _continue(folder, recipe, progress, None)
+    except Exception:
+        folder.remove_unbegun()
+        raise
+
+
 def resume(folder: Path, progress: Progress | None = None, connect: Connect | None = None) -> Run:
     """Continue a run after its newest complete round; the end is bit-identical to an uninterrupted run.
 
@@ -92,7 +107,7 @@ def _continue(folder: RunFolder, recipe: Recipe, progress: Progress | None, conn
     from hanse.runs.session import Session
 
     shown = progress or SilentProgress()
-    with _terminated_as_interrupted():
+    with terminated_as_interrupted():
         try:
             _train_control(folder, recipe, shown)
             with connection(recipe, folder, connect) as reach:
@@ -114,7 +129,7 @@ def _train_control(folder: RunFolder, recipe: Recipe, progress: Progress) -> Non
 
 
 @contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
+def terminated_as_interrupted() -> Iterator[None]:
     """SIGTERM ends a run as Ctrl-C does: in good order. Signals belong to the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield

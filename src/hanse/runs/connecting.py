@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-from hanse.errors import RunError
 from hanse.recipe.model import Recipe
 from hanse.runs.folder import RunFolder
+from hanse.runtime.flower import require_flower
 
 if TYPE_CHECKING:
     from hanse.runtime.base import Connect
@@ -28,4 +28,9 @@ def connection(recipe: Recipe, folder: RunFolder, given: Connect | None) -> Iter
 
         yield connect
         return
-    raise RunError("not yet")
+    require_flower("runtime.type")
+    from hanse.runtime.flower.serving import Link, Serving
+
+    with closing(Link(Serving.load(folder.path))) as link:
+        yield link.connect
+        link.farewell()

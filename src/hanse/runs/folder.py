@@ -20,7 +20,7 @@ from hanse.storage import find_damage, new_folder, remove_leftovers, write_check
 
 _ROUND = re.compile(r"\d{6}")
 KEPT_ROUNDS = 2
-_UNBEGUN = {"recipe.toml", ".lock", "start.safetensors", "environment.json", "partition.json"}
+_UNBEGUN = {"recipe.toml", ".lock", "start.safetensors", "environment.json", "partition.json", "serve.json"}
 """What is written before the evaluation that a run begins with, and can all be made again."""
 
 
