@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 FEWEST_CLIENTS = 3
 """The sum of two updates tells each of the two clients the other's."""
 
+SHORTEST, LONGEST = 1e-12, 1e6
+"""No honest change of a weight is beyond, and fixed point stays finite between."""
+
 
 class SecureSpec(Section):
     """Secure aggregation. `threshold`: share of a client's neighbours that must still be there at the end;
@@ -70,4 +73,4 @@ class Reach:
         """Of values of at most this size, which everybody holds: nothing private is in it."""
         if self.fixed is not None:
             return self.fixed
-        return self.movement + self.relative * (largest + self.movement)
+        return min(max(self.movement + self.relative * (largest + self.movement), SHORTEST), LONGEST)

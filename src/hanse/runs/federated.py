@@ -120,11 +120,13 @@ class FederatedTraining:
         self.runtime.load(folder)
 
     def counters(self) -> dict[str, int]:
-        refused = sum(sum(cohort.server.state.ledger.values()) for cohort in self.cohorts)
+        said = [item for cohort in self.cohorts for item in cohort.server.state.ledger.items()]
+        refused = sum(count for reason, count in said if "quarantine" not in reason)
         return {"refused_uploads": refused, **self.runtime.counters()}
 
     def summary(self) -> Row:
-        return {}
+        secure = self.recipe.federation_in_force.secure
+        return {"secure": secure.model_dump(exclude={"enabled"})} if secure.enabled else {}
 
     def close(self) -> None:
         self._open.close()

@@ -68,18 +68,19 @@ def modulus_for(bits: int, addends: int, weight: float = 1.0) -> Literal[32, 64]
 
 
 def quantise(update: Tensor, weight: float, grid: Grid) -> tuple[Words, int]:
-    """weight * update in the nearest steps, shape (numel,), and how many entries were cut to the reach.
+    """weight * update in the nearest steps, shape (numel,), and how many entries were cut to the reach first,
+    so that none counts more than its weight.
 
     Entries that are not finite count as zero, and as cut.
     """
     words: Words = np.empty(update.numel(), grid.dtype)
     cut = 0
     for start in range(0, update.numel(), BLOCK):
-        moved = update[start : start + BLOCK].to(torch.float64) * (weight / grid.step)
+        moved = update[start : start + BLOCK].to(torch.float64)
         finite = moved.isfinite()
-        steps = moved.where(finite, 0.0).round().clamp(-grid.levels, grid.levels)
-        cut += int((~finite | (moved.abs() > grid.levels + 0.5)).sum())
-        words[start : start + BLOCK] = _words(steps, grid)
+        kept = moved.where(finite, 0.0).clamp(-grid.reach, grid.reach)
+        cut += int((moved != kept).sum())
+        words[start : start + BLOCK] = _words(kept.mul_(weight / grid.step).round_(), grid)
     return words, cut
 
 
