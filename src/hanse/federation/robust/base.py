@@ -13,6 +13,7 @@ from hanse.recipe.robust import RobustSpec
 
 IDLE = 1e-3
 """Updates shorter than this share of the median have hardly moved: their clients found nothing to learn."""
+_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,11 @@ class Method:
 
 
 def squared_distances(gram: Tensor) -> Tensor:
-    """|d_i - d_j|² from inner products, never negative, zero on the diagonal; shape (n, n)."""
-    squares = gram.diagonal()
-    return (squares[:, None] + squares[None, :] - 2 * gram).clamp(min=0.0).fill_diagonal_(0.0)
+    """|d_i - d_j|² from inner products, shape (n, n): never negative, zero on the diagonal and where nothing
+    but rounding is left."""
+    sums = gram.diagonal()[:, None] + gram.diagonal()[None, :]
+    distances = sums - 2 * gram
+    return distances.masked_fill(distances <= _ROUNDING * sums, 0.0).fill_diagonal_(0.0)
 
 
 def moving(lengths: Tensor, needed: int) -> Tensor:

@@ -11,8 +11,12 @@ from hanse.federation.robust.median import median
 
 
 def chosen(view: View) -> Tensor:
-    """theta = n - 2 f updates, in ascending order: Krum's choice among those that are left, theta times."""
-    distances, left = squared_distances(view.inner), list(range(view.count))
+    """theta = n - 2 f updates, in ascending order: Krum's choice among those that are left, theta times.
+
+    Towards the end two updates can be each other's only neighbour: then the score among all n decides.
+    """
+    distances = squared_distances(view.inner)
+    left = torch.argsort(scores(distances, view.liars), stable=True).tolist()
     picked = []
     for _ in range(view.count - 2 * view.liars):
         among = torch.tensor(left)

@@ -7,19 +7,23 @@ import math
 import torch
 from torch import Tensor
 
-from hanse.federation.robust.base import View, evenly, lowest
+from hanse.federation.robust.base import View, evenly
+
+
+def outlier(inner: Tensor) -> int:
+    """Whose squared projection of d_i - mean on the leading singular vector is largest.
+
+    All coordinates at once, where the paper samples some to save memory: the squared projections are
+    lambda u_i², with lambda, u the leading pair of the centred inner products, shape (n, n).
+    """
+    centred = inner - inner.mean(0) - inner.mean(1, keepdim=True) + inner.mean()
+    return int(torch.linalg.eigh(centred).eigenvectors[:, -1].square().argmax())
 
 
 def dnc(view: View) -> Tensor:
-    """The mean of the updates without the c f largest squared projections of d_i - mean on the leading
-    singular vector.
-
-    All coordinates at once, where the paper samples some to save memory: the squared projections are
-    lambda u_i², with lambda, u the leading pair of the centred inner products.
-    """
-    count = view.count
-    centring = torch.eye(count, dtype=torch.float64) - 1.0 / count
-    values, vectors = torch.linalg.eigh(centring @ view.inner @ centring)
-    scores = values[-1].clamp(min=0.0) * vectors[:, -1].square()
-    kept = max(1, count - math.ceil(view.spec.removed * view.liars))
-    return evenly(lowest(scores, kept), count)
+    """The mean without c f outliers, one after the other. The paper removes them all along one direction,
+    where liars that lie in different ones hide one another."""
+    left = list(range(view.count))
+    for _ in range(min(math.ceil(view.spec.removed * view.liars), view.count - 1)):
+        left.pop(outlier(view.inner[left][:, left]))
+    return evenly(torch.tensor(left), view.count)

@@ -39,7 +39,7 @@ def flat_gram(base: Tensor, reads: Sequence[Read], held: int = HELD) -> Tensor:
     total = torch.zeros(len(reads), len(reads), dtype=torch.float64)
     for _, block in blocks(base, reads, held):
         total += block @ block.T
-    return total
+    return (total + total.T) / 2
 
 
 def lora_gram(base: Tensor, reads: Sequence[Read], pairs: Sequence[Pair]) -> Tensor:
