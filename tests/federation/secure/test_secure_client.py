@@ -10,6 +10,7 @@ import torch
 from hanse.federation.messages import Grant
 from hanse.federation.records import ServerState
 from hanse.federation.secure.client import SecureClient
+from hanse.federation.secure.memory import pack_session, unpack_session
 from hanse.federation.secure.messages import Delivery, Invitation, Masked, Refusal, Request
 from hanse.federation.secure.server import SecureServer
 from hanse.federation.wire.frame import WireError, kind_of
@@ -171,3 +172,31 @@ def test_captured_messages_of_a_real_client_do_not_hold_its_update():
     sent = b"".join(answers[1] for answers in talk.answered)
     assert Masked.from_bytes(talk.answered[2][1], size=4 * forms[0].size)
     assert not any(form[i : i + 2].tobytes() in sent for form in forms for i in range(0, 2000, 40))
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_session_survives_on_disk_between_any_two_messages(stage):
+    def restart(kind, client, reply):
+        if kind == stage:
+            packed = pack_session(crowd.sessions[client])
+            assert unpack_session(packed) == crowd.sessions[client]
+            crowd.sessions[client] = unpack_session(packed)
+        return reply
+
+    crowd = Crowd()
+    assert crowd.missed(crowd.round(restart)) <= 1
+    assert crowd.answer(1, crowd.asked[STAGES[2]][1]) == crowd.heard[STAGES[2]][1]
+
+
+def test_no_secret_is_kept_of_a_round_that_is_over():
+    crowd = Crowd()
+    secrets = {}
+
+    def note(kind, client, reply):
+        if kind == STAGES[0]:
+            secrets[client] = crowd.sessions[client].party.secrets
+        return reply
+
+    crowd.round(note)
+    packed = pack_session(crowd.sessions[0])
+    assert not any(part in packed for part in (secrets[0].seal, secrets[0].mask, secrets[0].seed))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,6 +20,9 @@ from hanse.federation.client import Client, ClientState, Rows, Trained
 from hanse.federation.signal import Signal
 from hanse.runtime.state import client_of, client_parts, load_tensors, prefixed, save_tensors, unprefixed
 from hanse.storage import new_file, remove_leftovers
+
+if TYPE_CHECKING:
+    from hanse.federation.secure.session import Session
 
 KEPT_ROUNDS = 2
 _FILE = re.compile(r"round-(\d{6,})\.safetensors")
@@ -81,6 +84,10 @@ def parts(state: ClientState, rows: Rows) -> tuple[dict[str, Tensor], dict[str, 
         tensors["trained"] = state.trained.target
         tensors |= prefixed("extra", {name: _tensor(data) for name, data in state.trained.extras.items()})
         fields |= {"signal": asdict(state.trained.signal), "changed": state.trained.changed}
+    if state.secure is not None:
+        from hanse.federation.secure.memory import pack_session
+
+        tensors["secure"] = _tensor(pack_session(state.secure))
     return tensors, fields | {"rows": rows, "replies": len(state.replies)}
 
 
@@ -94,8 +101,18 @@ def whole(tensors: Mapping[str, Tensor], fields: Mapping[str, Any]) -> ClientSta
     return replace(
         client_of(tensors, fields),
         trained=trained,
+        secure=_session(tensors.get("secure")),
         replies=tuple(_bytes(replies[str(i)]) for i in range(fields["replies"])),
     )
+
+
+def _session(packed: Tensor | None) -> Session | None:
+    """A part in a secure sum; of such a recipe only, as reading it needs an extra."""
+    if packed is None:
+        return None
+    from hanse.federation.secure.memory import unpack_session
+
+    return unpack_session(_bytes(packed))
 
 
 def _tensor(data: bytes) -> Tensor:
