@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -62,6 +63,7 @@ def join_run(member: Membership, say: Callable[[str], None]) -> None:
         problem = f'is "{member.recipe.runtime.type}"; clients join runs of type "flower".'
         raise RecipeError("runtime.type", problem, 'Set runtime.type = "flower", there and here.')
     index = member.index
+    os.environ["FLWR_HOME"] = str(member.folder / ".flwr")
     with _locked(member.folder), closing(_node(member, index)) as node:
         joined = _connected(member, index, say)
         say(f"{member.client} is ready.")

@@ -87,6 +87,13 @@ class Exchange:
             if answering is not None:
                 self._read(answering, reply)
 
+    def cut(self, enough: int) -> None:
+        """Keep the first answers; the others came too late."""
+        for client in list(self.answers)[enough:]:
+            del self.answers[client]
+            self.post.counts["late_replies"] += 1
+            self.failed[client] = "answered after enough others"
+
     def close(self) -> list[str]:
         """End it: in words, who has not answered and why."""
         for client in self.waiting:

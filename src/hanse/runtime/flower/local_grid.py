@@ -93,8 +93,11 @@ class LocalGrid(Grid):
 
     def _work(self) -> None:
         waiting, self._queue = self._queue, deque()
+        stuck = set(self.away)  # a node takes its messages in their order
         for message in waiting:
-            if message.metadata.dst_node_id in self.away or self.held(message):
+            node = message.metadata.dst_node_id
+            if node in stuck or self.held(message):
+                stuck.add(node)
                 self._queue.append(message)
                 continue
             reply = self._run_app(message)

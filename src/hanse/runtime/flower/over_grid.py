@@ -83,6 +83,8 @@ class OverGrid:
         going, end = self.post.begin(messages), self.clock.now() + self.deadline_s
         while not self._over(going, end):
             self.clock.sleep(self.clock.poll)
+        if self.enough is not None:
+            going.cut(self.enough)
         self._notices += going.close()
         return {client: (answer.frame, answer.rows) for client, answer in sorted(going.answers.items())}
 

@@ -49,6 +49,7 @@ class Simulated(OverGrid):
     def __init__(self, setting: Setting) -> None:
         self.nodes = setting.folder / _NODES
         self.nodes.mkdir(exist_ok=True)
+        os.environ["FLWR_HOME"] = str(self.nodes / ".flwr")
         recipe, document = setting.recipe, setting.recipe.model_dump(mode="json")
         app = client_app(partial(node_here, document, setting.start, self.nodes), by_partition)
         self._engine = Engine(app, len(setting.names), recipe)
