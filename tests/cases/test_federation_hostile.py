@@ -50,6 +50,39 @@ class Round:
         return self.server.state.master.tolist()
 
 
+def test_f8_a_client_that_is_refused_again_and_again_is_left_out_for_a_while():
+    r = Round(screening={"quarantine_after": 2, "quarantine_rounds": 2})
+    asked, refused = [], []
+    for number in range(1, 7):
+        opened = r.server.open_round()
+        asked.append(sorted(opened))
+        r.opened = Broadcast.from_bytes(opened[0], max_bytes=1 << 20)
+        replies = {k: r.upload(k, [1.5, 2.5, 3.5], round=number) for k in (0, 1)} | {2: b"nonsense"}
+        record = r.server.close_round({k: replies[k] for k in opened})
+        refused.append([s.client for s in record.screened if s.reason])
+        assert list(record.weights) == [0, 1]
+        assert record.away == ({2: 5 - number} if number in (3, 4) else {})
+    assert asked == [[0, 1, 2], [0, 1, 2], [0, 1], [0, 1], [0, 1, 2], [0, 1, 2]]
+    assert refused == [[2], [2], [], [], [2], [2]]
+    assert r.server.state.ledger["client 2: in quarantine after 2 refusals"] == 2
+
+
+def test_f8_a_quorum_comes_before_a_quarantine_and_that_is_said():
+    r = Round(screening={"quarantine_after": 1})
+    r.server.needed = 2
+    r.server.close_round({0: r.upload(0), 1: r.upload(1), 2: b"nonsense"})
+    r.server.open_round()
+    record = r.server.close_round(dict.fromkeys((0, 1), b"nonsense"))
+    assert (record.weights, record.away) == ({}, {2: 5})
+    assert r.server.state.round == 2
+    r.server.needed = 3
+    assert sorted(r.server.open_round()) == [0, 1, 2]
+    r.opened = Broadcast.from_bytes(r.server.open_round()[0], max_bytes=1 << 20)
+    record = r.server.close_round({k: r.upload(k, [1.0, 2.0, 3.5], round=2) for k in range(3)})
+    assert list(record.weights) == [0, 1, 2]
+    assert r.server.state.ledger["client 2: back from quarantine early, to make up the quorum"] == 1
+
+
 @given(st.one_of(st.binary(max_size=300), st.integers(0, 299)), st.integers(0, 255))
 def test_f9_any_bytes_from_one_client_are_left_out_counted_and_named(garbage, byte):
     r = Round()

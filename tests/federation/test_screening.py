@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hanse.federation.conduct import Conduct
 from hanse.federation.messages import Payload, Report, Upload
 from hanse.federation.payload import pack, pack_quantised, pack_vector
 from hanse.federation.screening import Screen, Screened, gate_norms
@@ -27,7 +28,7 @@ DIGEST = digest_of_values(BASE, LAYOUT)
 
 
 def screen(group_size: int = 8, extras=None, **options) -> Screen:
-    updates = options.pop("most_updates", None)
+    updates, still = options.pop("most_updates", None), options.pop("still", False)
     return Screen(
         ScreeningSpec(**options),
         LAYOUT,
@@ -38,6 +39,7 @@ def screen(group_size: int = 8, extras=None, **options) -> Screen:
         group_size,
         True,
         most_updates=updates,
+        still=still,
     )
 
 
@@ -83,6 +85,7 @@ BAD_EXTRAS = {"a": torch.tensor([1.0, float("nan")])}
         (upload(changed=5), {}, "more changed entries than there are parameters"),
         (upload(signal=signal(updates=11)), {"most_updates": 10}, "reports 11 updates; a round has 10"),
         (upload(signal=signal(samples=10)), {"max_samples": 9}, "reports 10 problems; the most are 9"),
+        (upload(signal=signal(informative=0)), {"still": True}, "changes 1 entries, though no group"),
         (upload(extras={"a": b"1234"}), {}, "other vectors"),
         (upload(), {"extras": {"a": 1}}, "other vectors"),
         (upload(extras={"b": b"1234"}), {"extras": {"a": 1}}, "other vectors"),
@@ -128,6 +131,19 @@ def test_impossible_deviations_are_refused(said, size):
         judge.report(report(said), 0)
     assert "excludes" in (judge.upload(upload(signal=said), 0, None, None).reason or "")
     screen(size).report(report(said), 0)
+
+
+@pytest.mark.parametrize(("std", "groups", "passes"), [(0.25, 2, True), (0.2501, 2, False), (0.01, 0, False)])
+def test_a_deviation_needs_groups_that_have_one(std, groups, passes):
+    """Of four groups two have differing rewards, each a deviation of at most 0.5: 0.25 in the mean."""
+    said = reason(upload(signal=signal(std=std, informative=groups)), reward_range=(0.0, 1.0))
+    assert ("so few groups" in said) != passes
+
+
+def test_nothing_changed_where_nothing_was_informative_passes():
+    assert reason(upload([0.0] * 4, signal=signal(informative=0)), still=True) == ""
+    assert reason(upload(signal=signal(informative=0)), still=False) == ""
+    assert reason(upload(signal=signal(informative=1)), still=True) == ""
 
 
 @pytest.mark.parametrize("mean", [-0.01, 1.01])
@@ -192,9 +208,16 @@ def passed(*norms: float) -> list[Screened]:
     ],
 )
 def test_f11_norms_far_above_the_median_are_refused(norms, limit, left):
-    gated = gate_norms(passed(*norms), ScreeningSpec(max_norm=limit))
+    gated = gate_norms(passed(*norms), ScreeningSpec(max_norm=limit), Conduct())
     assert [s.client for s in gated if s.upload is not None] == left
     assert all("median" in (s.reason or "") for s in gated if s.client not in left)
+
+
+def test_norms_far_above_those_of_earlier_rounds_are_refused_even_alone():
+    honest = Conduct(lengths=(({"update": 1.0}, {"update": 1.2}, {"update": 0.9}),))
+    gated = gate_norms(passed(12.0), ScreeningSpec(), honest)
+    assert gated[0].reason == "update norm 12; the median is 1.1"
+    assert gate_norms(passed(12.0), ScreeningSpec(), Conduct())[0].reason is None
 
 
 def test_dense_values_are_read_too():

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
+from hanse.federation.conduct import Conduct
 from hanse.federation.downlink import Downlink
 from hanse.federation.local import Vectors
 from hanse.federation.offset import Offset
 from hanse.federation.screening import Screened
 from hanse.federation.server_optimizer import OptimizerState
+from hanse.recipe.federation import ScreeningSpec
 
 
 @dataclass
@@ -23,7 +25,7 @@ class ServerState:
     `weighting` is JSON; `optimizer` and `local` are tensors of the server optimiser and the local method;
     `reported`: changed entries and reward deviation that clients last reported, for lagged grants;
     `informative`: their smoothed shares of informative groups; `offset`: what was lifted into the base, where
-    the rule does; `robust`: what a robust rule remembers.
+    the rule does; `robust`: what a robust rule remembers; `conduct`: how clients have behaved.
     """
 
     master: Tensor
@@ -37,7 +39,18 @@ class ServerState:
     informative: dict[int, float] = field(default_factory=dict)
     offset: Offset | None = None
     robust: Vectors = field(default_factory=dict)
+    conduct: Conduct = field(default_factory=Conduct)
     ledger: Counter[str] = field(default_factory=Counter)
+
+    def behaved(self, spec: ScreeningSpec, away: Mapping[int, int], screened: Sequence[Screened]) -> None:
+        """Note how clients behaved in a round that counts; `away`: those that took no part by quarantine."""
+        for client in sorted(set(self.conduct.away(self.round)) - set(away)):
+            self.ledger[f"client {client}: back from quarantine early, to make up the quorum"] += 1
+        accepted = {s.client: s.lengths for s in screened if s.upload is not None}
+        refused = {s.client for s in screened if s.upload is None}
+        before, self.conduct = self.conduct, self.conduct.after(self.round, spec, accepted, refused)
+        for client in sorted(set(self.conduct.until) - set(before.until)):
+            self.ledger[f"client {client}: in quarantine after {spec.quarantine_after} refusals"] += 1
 
 
 @dataclass(frozen=True)
@@ -61,7 +74,8 @@ class RoundRecord:
 
     `entries`: changed entries that were accepted; `granted`: entries by client where a budget is set;
     `cosines`: between clients' updates, where the model is small enough to compare them; `lora_residual`: see
-    `aggregation.Combined`; `secure`: of a secure sum, where no single update is known.
+    `aggregation.Combined`; `secure`: of a secure sum, where no single update is known; `away`: quarantined
+    clients, and for how many rounds still.
     """
 
     round: int
@@ -73,6 +87,7 @@ class RoundRecord:
     cosines: dict[tuple[int, int], float] = field(default_factory=dict)
     lora_residual: float | None = None
     secure: SecureRecord | None = None
+    away: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def entries(self) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
+from hanse.federation.conduct import Conduct
 from hanse.federation.messages import Payload, Report, Upload, max_message_bytes
 from hanse.federation.payload import entries_of, unpack, unpack_vector
 from hanse.federation.signal import Signal, largest_std
@@ -63,6 +63,7 @@ class Screen:
     resting: Tensor | None = None
     most_updates: int | None = None
     squares: Collection[str] = ()
+    still: bool = False
 
     def report(self, data: bytes, client: int) -> Report:
         """Raises WireError, in words, for a report that cannot be used."""
@@ -99,6 +100,8 @@ class Screen:
         entries = entries_of(values, self.base)
         if allowed is not None and entries > allowed:
             raise WireError(f"changes {entries} entries; granted were {allowed}")
+        if self.still and entries and upload.signal.informative == 0:
+            raise WireError(f"changes {entries} entries, though no group had differing rewards")
         norm = float((values.double() - self.base.double()).norm())
         for name, length in {"update": norm, **vectors}.items():
             if length > LONGEST:
@@ -161,15 +164,17 @@ class Screen:
         bound = widest if signal.partial else largest_std(signal.reward_mean, low, high, self.group_size)
         if signal.reward_std > bound + slack or signal.reward_std_pooled > widest + slack:
             raise WireError("reports a reward deviation that its mean reward excludes")
+        most = (high - low) / 2 * signal.informative / max(1, signal.groups)
+        if signal.reward_std > most + slack:
+            raise WireError("reports a reward deviation that so few groups with differing rewards exclude")
 
 
-def gate_norms(screened: Sequence[Screened], spec: ScreeningSpec) -> list[Screened]:
-    """Refuse updates, and vectors beside them, whose norm is above `max_norm` times the median of at least
-    three."""
-    passed = [s.lengths for s in screened if s.upload is not None]
-    if spec.max_norm is None or len(passed) < 3:
+def gate_norms(screened: Sequence[Screened], spec: ScreeningSpec, conduct: Conduct) -> list[Screened]:
+    """Refuse updates, and vectors beside them, whose norm is above `max_norm` times the median of this round
+    and the last ones (see `conduct`)."""
+    if spec.max_norm is None:
         return list(screened)
-    middles = {name: statistics.median(one[name] for one in passed) for name in passed[0]}
+    middles = conduct.medians(s.lengths for s in screened if s.upload is not None)
     return [_gated(s, middles, spec.max_norm) if s.upload is not None else s for s in screened]
 
 

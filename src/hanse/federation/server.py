@@ -11,6 +11,7 @@ from torch import Tensor
 from hanse.federation.aggregation import lora_rule, pairs_of, resting_entries
 from hanse.federation.budget import share_entries
 from hanse.federation.combination import Combination, Gathered
+from hanse.federation.conduct import drawn
 from hanse.federation.diagnostics import MOST_VALUES, cosines
 from hanse.federation.local import LOCAL_METHODS
 from hanse.federation.messages import Broadcast, Grant, Report, is_resync
@@ -42,6 +43,7 @@ class _Open:
     screen: Screen
     granted: dict[int, int]
     prompts: dict[int, int]
+    away: dict[int, int]
     reports: dict[int, Report] = field(default_factory=dict)
     refused: list[Screened] = field(default_factory=list)
     bytes_up: int = 0
@@ -54,7 +56,8 @@ class Server:
     `converse` is a round: `open_round`, `resend` for clients that ask for whole values, with a budget
     `grant`, and `close_round`. `seed` draws clients; `group_size`, `most_updates` bound
     honest signals, `scaling` is what LoRA's B A are multiplied by; `prompts`: of a client's step. `needed`:
-    usable uploads that close a round; `spare`: clients drawn beyond the recipe's share. `root`: of FLTrust.
+    usable uploads that close a round; `spare`: clients drawn beyond the recipe's share. `root`: of FLTrust;
+    `still`: see `screening.Screen`.
     """
 
     def __init__(
@@ -71,11 +74,12 @@ class Server:
         prompts: int = 1,
         needed: int = 0,
         spare: int = 0,
+        still: bool = False,
         root: Root | None = None,
     ) -> None:
         self.spec, self.layout, self.clients, self.state = spec, layout, sorted(clients), state
         self.seed, self.group_size, self.most_updates, self.prompts = seed, group_size, most_updates, prompts
-        self.needed, self.spare = needed, spare
+        self.needed, self.spare, self.still = needed, spare, still
         self.codec = codec_in_force(spec, layout.dtype)
         self._method, self._rule = LOCAL_METHODS[spec.local], lora_rule(spec.aggregation)
         self._combination = Combination(spec, layout, len(self.clients), seed, scaling, root)
@@ -113,7 +117,9 @@ class Server:
         """What each client that takes part receives now. Opening a round twice gives the same messages."""
         base = cast(self.state.master, self.layout)
         digest = digest_of_values(base, self.layout)
-        clients = self._participants()
+        wanted, away = self.spec.wanted(len(self.clients)), self.state.conduct.away(self.state.round)
+        chance = generator(self.seed, "participation", self.state.round)
+        clients, away = drawn(self.clients, away, max(1, self.needed), wanted + self.spare, chance)
         keep = len(clients) * base.numel() <= MOST_VALUES
         sends = self._method.sends(self._sizes)
         screen = Screen(
@@ -128,9 +134,10 @@ class Server:
             resting_entries(self.layout, self._rule.shares(self.state.round)),
             self.most_updates,
             self._method.squares,
+            self.still,
         )
         prompts = allotted(self.spec.rollouts, clients, self.state.informative, self.prompts)
-        self._open = _Open(digest, base, clients, screen, self._lagged_grants(clients), prompts)
+        self._open = _Open(digest, base, clients, screen, self._lagged_grants(clients), prompts, away)
         lossless = self.codec != "dense"
         held = {k: self.state.downlink.known_to(k) if lossless else None for k in clients}
         return self._send(self._broadcasts(held))
@@ -172,16 +179,17 @@ class Server:
         time, so where they lie on disk memory does not grow with their number.
         """
         opened = self._opened()
-        screened = gate_norms([*opened.refused, *self._screened(opened, uploads)], opened.screen.spec)
+        heard = [*opened.refused, *self._screened(opened, uploads)]
+        screened = gate_norms(heard, opened.screen.spec, self.state.conduct)
         screened.sort(key=lambda s: s.client)
         good = [s for s in screened if s.upload is not None]
-        usable, refused = len(good), len(screened) - len(good)
+        usable, refused = len(good), len(screened) - len(good) + len(opened.away)
         met = self._combination.suffices(self.state.ledger, usable, refused) and usable >= self.needed
         weights, residual = self._combined(opened, good, uploads, refused) if good and met else ({}, None)
         for one in (s for s in screened if s.reason is not None):
             self.state.ledger[f"client {one.client}: {one.reason}"] += 1
         if met:
-            self._advance(opened, good)
+            self._advance(opened, good, screened)
         self._open = None
         return RoundRecord(
             opened.screen.round,
@@ -192,6 +200,7 @@ class Server:
             opened.granted,
             cosines(opened.base, {s.client: s.values for s in good if s.values is not None}),
             residual,
+            away=opened.away,
         )
 
     def values(self) -> Tensor:
@@ -201,15 +210,6 @@ class Server:
         return values if self.state.offset is None else torch.cat([values, self.state.offset.total])
 
     # --- opening ------------------------------------------------------------------------------------------
-
-    def _participants(self) -> list[int]:
-        """The clients of this round: all, or a seeded draw of the recipe's share and `spare` more."""
-        count = self.spec.wanted(len(self.clients)) + self.spare
-        if count >= len(self.clients):
-            return self.clients
-        drawn = generator(self.seed, "participation", self.state.round).permutation(len(self.clients))
-        return sorted(self.clients[i] for i in drawn[:count].tolist())
-
     def _broadcasts(self, held: Mapping[int, str | None], *, whole: bool = False) -> dict[int, bytes]:
         """One message a client, often the same. `whole`: it may not build on what the client holds."""
         opened, budget = self._opened(), self.spec.budget
@@ -275,8 +275,9 @@ class Server:
             signal = opened.reports[client].signal if client in opened.reports else None
             yield opened.screen.upload(uploads[client], client, opened.granted.get(client), signal)
 
-    def _advance(self, opened: _Open, good: list[Screened]) -> None:
-        """The round is done: note what its clients said and hold."""
+    def _advance(self, opened: _Open, good: list[Screened], screened: list[Screened]) -> None:
+        """The round is done: note what its clients said and hold, and how they behaved."""
+        self.state.behaved(self.spec.screening, opened.away, screened)
         self.state.reported |= {
             s.client: (s.upload.changed, s.upload.signal.reward_std) for s in good if s.upload is not None
         }

@@ -106,13 +106,19 @@ class LocalSpec(Section):
 
 
 class ScreeningSpec(Section):
-    """What a server refuses. `max_norm`: update norms above this multiple of the round's median;
-    `reward_range`: bounds of the reward, from which follow bounds of honest signals; `max_samples`: more
-    problems than this, as sample counts are the clients' own."""
+    """What a server refuses. `max_norm`: update norms above this multiple of their median over the last
+    `norm_rounds` rounds, this one included; `reward_range`: bounds of the reward, from which follow bounds of
+    honest signals; `max_samples`: more problems than this, as sample counts are the clients' own.
+
+    After `quarantine_after` refusals, less the uploads accepted since, a client takes no part for
+    `quarantine_rounds` rounds, as long as there are enough others (None: never)."""
 
     max_norm: float | None = Field(default=10.0, gt=1)
+    norm_rounds: int = Field(default=10, ge=1)
     reward_range: tuple[float, float] | None = None
     max_samples: int | None = Field(default=None, ge=1)
+    quarantine_after: int | None = Field(default=3, ge=1)
+    quarantine_rounds: int = Field(default=5, ge=1)
 
 
 class FederationSpec(Section):

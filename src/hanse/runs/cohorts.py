@@ -12,6 +12,7 @@ from torch import Tensor
 
 from hanse.errors import RunError
 from hanse.federation.client import Rows
+from hanse.federation.conduct import Conduct
 from hanse.federation.downlink import Downlink
 from hanse.federation.ends import server_of
 from hanse.federation.exchange import run_round
@@ -20,6 +21,7 @@ from hanse.federation.records import RoundRecord, ServerState
 from hanse.federation.server import Server
 from hanse.federation.wire.layout import Layout
 from hanse.recipe.model import Recipe
+from hanse.recipe.stillness import still_without_signal
 from hanse.runtime.base import Runtime
 from hanse.runtime.state import load_tensors, prefixed, save_tensors, unprefixed
 
@@ -50,6 +52,7 @@ def build_cohorts(recipe: Recipe, names: list[str], master: Tensor, layout: Layo
             prompts=grpo.prompts_per_step,
             needed=runtime.needed(spec.wanted(len(clients))),
             spare=runtime.over_select,
+            still=still_without_signal(recipe),
             scaling=recipe.policy.lora.scaling if recipe.policy.train == "lora" else 1.0,
         )
 
@@ -85,6 +88,7 @@ def save_cohorts(folder: Path, cohorts: list[Cohort]) -> None:
             "bases": list(state.downlink.bases),
             "reported": list(state.reported.items()),
             "informative": list(state.informative.items()),
+            "conduct": state.conduct.to_fields(),
         }
         offset = state.offset
         if offset is not None:
@@ -118,6 +122,7 @@ def load_cohorts(folder: Path, cohorts: list[Cohort]) -> None:
             downlink=Downlink(dict(fields["held"]), {name: bases[name] for name in fields["bases"]}),
             reported={client: (changed, std) for client, (changed, std) in fields["reported"]},
             informative=dict(fields.get("informative", ())),
+            conduct=Conduct.from_fields(fields.get("conduct", {})),
             ledger=Counter(fields["ledger"]),
             offset=_offset(unprefixed("offset", tensors), fields.get("offset")),
         )

@@ -95,7 +95,9 @@ def _secure_columns(secure: SecureRecord) -> Row:
 
 
 def _client_columns(record: RoundRecord, names: Sequence[str]) -> Row:
-    columns: Row = {}
+    columns: Row = {f"clients/{names[k]}/quarantined": left for k, left in record.away.items()}
+    if record.away:
+        columns["clients/quarantined"] = len(record.away)
     for screened in record.screened:
         prefix = f"clients/{names[screened.client]}"
         if screened.upload is None:

@@ -70,7 +70,8 @@ def _influence(data: ReportData, names: Sequence[str]) -> Html:
 
 _CAPTION = """Signals by client, from its first to its last round. No signal, cut off: shares of its groups
 and completions over the last quarter of its steps. Own mix: held-out accuracy before and after, levels
-weighted as in its own problems."""
+weighted as in its own problems. Refused, quarantined: in how many rounds its upload was refused, and in how
+many it was left out for that."""
 
 
 def _numbers(data: ReportData, names: Sequence[str]) -> Html:
@@ -84,6 +85,8 @@ def _numbers(data: ReportData, names: Sequence[str]) -> Html:
         "cut off",
         "update norm",
         "own mix",
+        "refused",
+        "quarantined",
     ]
     rows = [_row(data, name) for name in names]
     kept = [i for i in range(len(heads)) if i == 0 or any(row[i] != MISSING for row in rows)]
@@ -107,7 +110,15 @@ def _row(data: ReportData, name: str) -> list[str]:
         share(late(values(steps, "completions/clipped_ratio"))),
         short(ends["update_norm"][1]),
         arrow(*own),
+        _times(data, name, "refused"),
+        _times(data, name, "quarantined"),
     ]
+
+
+def _times(data: ReportData, name: str, key: str) -> str:
+    """In how many rounds that happened to a client."""
+    times = sum(f"{OF_CLIENT}{name}/{key}" in row for row in data.rounds)
+    return whole(times) if times else MISSING
 
 
 def _ends(found: Points) -> tuple[float | None, float | None]:
