@@ -229,3 +229,11 @@ def test_a_large_round_is_within_its_limits():
     assert Bundle.from_bytes(data, Limits(deliveries=8192, tokens=6, vocabulary=50)) == bundle
     with pytest.raises(WireError, match="header"):
         Bundle.from_bytes(data, Limits(deliveries=16, tokens=1 << 10, vocabulary=50))
+
+
+def test_a_refusal_is_no_longer_than_a_line():
+    """It goes to a log, and JSON's numbers have up to 4300 digits."""
+    data = encode_frame("bundle", {"round": 1, "node": int("9" * 4000), "deliveries": []})
+    with pytest.raises(WireError) as caught:
+        Bundle.from_bytes(data, LIMITS)
+    assert len(str(caught.value)) < 100

@@ -163,5 +163,5 @@ def _tokens(buffers: Sequence[memoryview], limits: Limits) -> Tokens:
 
 def _count(value: int) -> int:
     if not 0 <= value < 1 << 63:
-        raise WireError(f"{value} is out of range")
+        raise WireError("a number out of range")
     return value
