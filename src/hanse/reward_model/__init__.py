@@ -1,0 +1,1 @@
+"""Bradley–Terry reward models, trained by clients whose preferences may be opposed."""
