@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from hanse.recipe.adversary import AdversarySpec
 from hanse.recipe.federation import FederationSpec
 from hanse.recipe.policy import HfPolicy, LoraSpec, PolicySpec, TinyPolicy, WarmupSpec
+from hanse.recipe.reward_model import RewardModelSpec
 from hanse.recipe.runtime import RuntimeSpec
 from hanse.recipe.section import Section
 from hanse.recipe.swarm import SwarmSpec
@@ -24,6 +25,7 @@ __all__ = [
     "PartitionSpec",
     "PolicySpec",
     "Recipe",
+    "RewardModelSpec",
     "RewardSpec",
     "RuntimeSpec",
     "ScoringSpec",
@@ -119,7 +121,7 @@ class Recipe(Section):
     """Everything that determines a run."""
 
     name: str = "run"
-    mode: Literal["central", "local", "federated", "swarm"] = "federated"
+    mode: Literal["central", "local", "federated", "swarm", "reward-model"] = "federated"
     seed: int = Field(default=0, ge=0, lt=2**31)
     rounds: int = Field(default=12, ge=1)
     policy: PolicySpec = TinyPolicy()
@@ -130,6 +132,7 @@ class Recipe(Section):
     grpo: GrpoSpec = GrpoSpec()
     federation: FederationSpec = FederationSpec()
     swarm: SwarmSpec = SwarmSpec()
+    reward_model: RewardModelSpec = RewardModelSpec()
     adversary: AdversarySpec = AdversarySpec()
     evaluation: EvaluationSpec = EvaluationSpec()
     runtime: RuntimeSpec = RuntimeSpec()

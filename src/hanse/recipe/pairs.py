@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 BUILT_IN_REWARDS = ("exact", "math", "format", "length", "code", "reasoning_gym", "tagged", "program")
 TINY_TASKS = ("arithmetic", "worked-sums")
+TINY_READS = (*TINY_TASKS, "synthetic-preferences")
+"""Tasks whose vocabulary is the tiny policy's."""
 _NAME = re.compile(r"\w[\w .-]{0,99}")
 
 
@@ -35,7 +37,7 @@ def check_name(recipe: Recipe) -> None:
 
 def check_tiny_task(recipe: Recipe) -> None:
     """The tiny policy reads sums only."""
-    if recipe.policy.type == "tiny" and recipe.task.type not in TINY_TASKS:
+    if recipe.policy.type == "tiny" and recipe.task.type not in TINY_READS:
         raise RecipeError(
             "policy.type",
             f'the "tiny" policy knows sums only; the task is "{recipe.task.type}".',
@@ -83,6 +85,9 @@ def check_rewards(recipe: Recipe) -> None:
 
 
 def _check_reward(field: str, reward: RewardSpec, task: str) -> None:
+    if reward.type == "reward-model":
+        _check_reward_model(field, reward)
+        return
     known = ", ".join(BUILT_IN_REWARDS)
     if (reward.name is None) == (reward.path is None):
         problem = "has neither a name nor a path." if reward.name is None else "has both a name and a path."
@@ -100,6 +105,17 @@ def _check_reward(field: str, reward: RewardSpec, task: str) -> None:
         problem = f"{reward.path!r} names no function."
         remedy = 'Write "file.py:function" or "package.module:function".'
         raise RecipeError(f"{field}.path", problem, remedy)
+
+
+def _check_reward_model(field: str, reward: RewardSpec) -> None:
+    """A folder, and nothing that is about functions."""
+    if reward.path is None:
+        problem = "a reward model without a path."
+        raise RecipeError(f"{field}.path", problem, 'Give its folder, as "runs/reward-model-001/policy".')
+    if reward.name is not None or reward.style != "trl":
+        which = "style" if reward.name is None else "name"
+        problem = 'is about functions, and the type is "reward-model".'
+        raise RecipeError(f"{field}.{which}", problem, "Leave it out.")
 
 
 def check_clipping(recipe: Recipe) -> None:

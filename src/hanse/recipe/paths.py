@@ -14,13 +14,15 @@ def resolve_paths(document: dict[str, Any], folder: Path) -> None:
     """
     task, policy, rewards = (document.get(key) for key in ("task", "policy", "rewards"))
     if isinstance(task, dict):
-        files = task.get("type") in ("jsonl", "parquet")
+        files = task.get("type") in ("jsonl", "parquet", "preferences")
         for key in ("path", "held_out_path"):
             _replace(task, key, folder, always=files)
     if isinstance(policy, dict):
         _replace(policy, "path", folder, always=False)
     for reward in rewards if isinstance(rewards, list) else []:
-        if isinstance(reward, dict) and isinstance(reward.get("path"), str):
+        if isinstance(reward, dict) and reward.get("type") == "reward-model":
+            _replace(reward, "path", folder, always=True)
+        elif isinstance(reward, dict) and isinstance(reward.get("path"), str):
             file, colon, function = reward["path"].rpartition(":")
             if colon and file.endswith(".py"):
                 reward["path"] = f"{_absolute(file, folder)}:{function}"

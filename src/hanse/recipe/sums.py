@@ -211,7 +211,7 @@ def _stretched(values: list[float], length: int) -> list[float]:
 def check_splits(recipe: Recipe) -> None:
     """Something is left to train on."""
     task = recipe.task
-    if task.type == "arithmetic" or task.type == "worked-sums":
+    if task.type == "arithmetic" or task.type == "worked-sums" or task.type == "synthetic-preferences":
         return
     own_held_out = (task.type in ("jsonl", "parquet") and task.held_out_path) or (
         task.type == "huggingface" and task.held_out_split

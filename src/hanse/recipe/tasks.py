@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from hanse.recipe.preferences import PreferencesTask, SyntheticPreferencesTask
 from hanse.recipe.section import Section
 
 
@@ -116,7 +117,14 @@ class HumanEvalTask(Section):
 
 
 TaskSpec = Annotated[
-    ArithmeticTask | WorkedSumsTask | FileTask | HuggingFaceTask | ReasoningGymTask | HumanEvalTask,
+    ArithmeticTask
+    | WorkedSumsTask
+    | FileTask
+    | HuggingFaceTask
+    | ReasoningGymTask
+    | HumanEvalTask
+    | PreferencesTask
+    | SyntheticPreferencesTask,
     Field(discriminator="type"),
 ]
 
@@ -124,9 +132,11 @@ TaskSpec = Annotated[
 class RewardSpec(Section):
     """One reward function: `name` of a built-in, or `path` ("package.module:function" or "file.py:function").
 
-    `style` says whose signature the function has; `arguments` are passed on as keyword arguments.
+    `style` says whose signature the function has; `arguments` are passed on as keyword arguments. `type`
+    "reward-model": `path` is the folder of a trained one instead, which runs in this process.
     """
 
+    type: Literal["function", "reward-model"] = "function"
     name: str | None = None
     path: str | None = None
     style: Literal["trl", "verl", "verifiers"] = "trl"
