@@ -46,8 +46,7 @@ def calibrate(groups: Sequence[Group], global_mean: float | None, spec: Calibrat
     pivots = {"global": global_mean, "local": _local_mean(mean_P, scored), "constant": spec.constant}
     weights = prompt_weights(mean_P, counted, float(pivots[spec.pivot] or 0.0), spec)
     for group, weight in zip(groups, weights.tolist(), strict=True):
-        assert group.advantages_G is not None
-        group.advantages_G = group.advantages_G * weight
+        group.weigh(weight)
 
 
 def _local_mean(mean_P: Tensor, scored: Tensor) -> float:

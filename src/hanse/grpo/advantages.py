@@ -17,13 +17,18 @@ def group_mean_std(rewards_PG: Tensor, *, population: bool = False) -> tuple[Ten
 
     Groups with fewer than two scored members have std 0; with none, mean 0.
     """
+    mean, variance = group_mean_variance(rewards_PG, population=population)
+    return mean, variance.sqrt()
+
+
+def group_mean_variance(rewards_PG: Tensor, *, population: bool = False) -> tuple[Tensor, Tensor]:
+    """The same, the variance before its root."""
     scored = ~rewards_PG.isnan()
     n = scored.sum(-1)
     filled = rewards_PG.nan_to_num(0.0)
     mean = filled.sum(-1) / n.clamp(min=1)
     squares = ((filled - mean.unsqueeze(-1)).square() * scored).sum(-1)
-    variance = squares / (n if population else n - 1).clamp(min=1)
-    return mean, variance.sqrt()
+    return mean, squares / (n if population else n - 1).clamp(min=1)
 
 
 def group_advantages(

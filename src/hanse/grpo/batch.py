@@ -15,7 +15,8 @@ from hanse.policy.rollout import Group, length_mask
 
 @dataclass(frozen=True)
 class Batch:
-    """P groups of G rollouts. Tokens, masks and log-probs are (P, G, T), advantages (P, G), float32."""
+    """P groups of G rollouts. Tokens, masks and log-probs are (P, G, T), advantages (P, G), float32, and
+    (P, G, T) beside them where tokens have their own."""
 
     prompts_P: list[tuple[int, ...]]
     tokens_PGT: Tensor
@@ -26,6 +27,7 @@ class Batch:
     behaviour_logp_PGT: Tensor
     """Under the distribution that was really sampled from, after top-k and top-p."""
     old_logp_PGT: Tensor | None = None
+    advantages_PGT: Tensor | None = None
 
     @property
     def rollouts(self) -> int:
@@ -51,6 +53,7 @@ class Batch:
             sampler_logp_PGT=part(self.sampler_logp_PGT),
             behaviour_logp_PGT=part(self.behaviour_logp_PGT),
             old_logp_PGT=None if self.old_logp_PGT is None else part(self.old_logp_PGT),
+            advantages_PGT=None if self.advantages_PGT is None else part(self.advantages_PGT),
         )
 
 
@@ -77,6 +80,7 @@ def pack(groups: Sequence[Group], *, mask_truncated: bool = False) -> Batch:
         advantages_PG=torch.stack([_advantages(g) for g in groups]).to(lengths.device, torch.float32),
         sampler_logp_PGT=logp,
         behaviour_logp_PGT=logp if kept is None else logp - kept,
+        advantages_PGT=_token_advantages(groups, lengths.device),
     )
 
 
@@ -101,6 +105,17 @@ def _advantages(group: Group) -> Tensor:
     return group.advantages_G
 
 
+def _token_advantages(groups: Sequence[Group], device: torch.device) -> Tensor | None:
+    """Those of tokens, float32, shape (P, G, T); None where no group has any. Groups without share theirs."""
+    if all(g.advantages_GT is None for g in groups):
+        return None
+    rows = [
+        _advantages(g).unsqueeze(-1).expand(g.tokens_GT.shape) if g.advantages_GT is None else g.advantages_GT
+        for g in groups
+    ]
+    return stack_padded(rows).to(device, torch.float32)
+
+
 def totals(batch: Batch, whole: Batch, updates: int, max_tokens: int) -> Totals:
     """Denominators of the update on `batch`, one of `updates` that share the rollouts of `whole`."""
     return Totals(
@@ -114,7 +129,8 @@ def totals(batch: Batch, whole: Batch, updates: int, max_tokens: int) -> Totals:
 
 def without_idle_groups(batch: Batch) -> Batch:
     """Leave out groups none of whose active rollouts has an advantage: they have no gradient if beta = 0."""
-    busy = ((batch.advantages_PG != 0) & batch.mask_PGT.any(-1)).any(-1)
+    credit = batch.advantages_PG.unsqueeze(-1) if batch.advantages_PGT is None else batch.advantages_PGT
+    busy = ((credit != 0) & batch.mask_PGT).flatten(1).any(-1)
     return batch if bool(busy.all()) else batch.select(busy.nonzero().squeeze(1).tolist())
 
 

@@ -200,6 +200,7 @@ class Learner:
             mask_NT=micro.mask_PGT.reshape(P * G, T),
             totals=denominators,
             clipping=self._clipping,
+            advantages_NT=None if micro.advantages_PGT is None else micro.advantages_PGT.reshape(P * G, T),
             penalty_NT=None if penalty is None else penalty.view(P * G, T),
             weight_NT=self._correction(old, micro),
         )

@@ -29,7 +29,8 @@ class Group:
     Tokens are right-padded; what is real is told by `lengths_G` alone, never by token values.
     `kept_logp_GT` is the log of the mass that top-k/top-p kept (None: nothing was cut), so that
     `logp_GT - kept_logp_GT` is the log-prob under the truncated distribution.
-    Rewards: NaN = unscored. Shapes (G, T) and (G,).
+    Rewards: NaN = unscored. `advantages_GT`: where tokens have advantages of their own; `advantages_G` are
+    then their means. Shapes (G, T) and (G,).
     """
 
     problem: Problem
@@ -41,6 +42,7 @@ class Group:
     kept_logp_GT: Tensor | None = None
     rewards_G: Tensor | None = None
     advantages_G: Tensor | None = None
+    advantages_GT: Tensor | None = None
 
     @property
     def size(self) -> int:
@@ -49,6 +51,13 @@ class Group:
     @property
     def mask_GT(self) -> Tensor:
         return length_mask(self.lengths_G, int(self.tokens_GT.shape[1]))
+
+    def weigh(self, weight: float) -> None:
+        """Multiply all advantages."""
+        assert self.advantages_G is not None
+        self.advantages_G = self.advantages_G * weight
+        if self.advantages_GT is not None:
+            self.advantages_GT = self.advantages_GT * weight
 
     def token_ids_G(self) -> list[list[int]]:
         return [row[:n] for row, n in zip(self.tokens_GT.tolist(), self.lengths_G.tolist(), strict=True)]

@@ -52,8 +52,9 @@ class Loss:
 class LossInputs:
     """N = P*G rollouts of T tokens. `mask_NT` is True where a token is active in the loss.
 
-    `penalty_NT` is added to the per-token loss (beta times KL); `weight_NT` multiplies the surrogate
-    (the importance correction between sampler and learner).
+    `advantages_NT`: where tokens have advantages of their own, in place of their rollout's. `penalty_NT` is
+    added to the per-token loss (beta times KL); `weight_NT` multiplies the surrogate (the importance
+    correction between sampler and learner).
     """
 
     logp_NT: Tensor
@@ -62,8 +63,14 @@ class LossInputs:
     mask_NT: Tensor
     totals: Totals
     clipping: Clipping
+    advantages_NT: Tensor | None = None
     penalty_NT: Tensor | None = None
     weight_NT: Tensor | None = None
+
+    @property
+    def credit(self) -> Tensor:
+        """Advantages against (N, T): shape (N, 1), or (N, T) where tokens have their own."""
+        return self.advantages_N.unsqueeze(-1) if self.advantages_NT is None else self.advantages_NT
 
     def charged(self, surrogate: Tensor) -> Tensor:
         """The per-token loss: the surrogate, corrected, plus the penalty. Shape (N, T)."""
@@ -95,7 +102,7 @@ def clip_sums(ratio: Tensor, advantages: Tensor, mask: Tensor, clipping: Clippin
 
 def token_loss(x: LossInputs) -> tuple[Tensor, dict[str, Tensor]]:
     """The clipped surrogate with token-level ratios, charged; shape (N, T). And its clip counts."""
-    advantages = x.advantages_N.unsqueeze(-1)
+    advantages = x.credit
     ratio = bounded_ratio(x.logp_NT - x.old_logp_NT)
     with torch.no_grad():
         sums = clip_sums(ratio, advantages, x.mask_NT, x.clipping)

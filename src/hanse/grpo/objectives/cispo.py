@@ -9,7 +9,7 @@ from hanse.grpo.objectives.base import Loss, LossInputs, bounded_ratio, masked
 
 def cispo(x: LossInputs) -> Loss:
     """1/(sum_i |o_i|) sum_i sum_t -sg[min(w, eps_max)] A log pi; eps_max is `clipping.high` itself."""
-    advantages = x.advantages_N.unsqueeze(-1)
+    advantages = x.credit
     with torch.no_grad():
         ratio = bounded_ratio(x.logp_NT - x.old_logp_NT)
         weight = masked(ratio.clamp(max=x.clipping.high), x.mask_NT)
