@@ -2,10 +2,13 @@ import math
 
 import pytest
 
+from hanse.cli.estimate import traffic
+from hanse.cli.sizes import Sizes
 from hanse.errors import RecipeError
+from hanse.privacy.secure.fixed_point import modulus_for
 from hanse.recipe.load import load_recipe
 from hanse.recipe.model import GrpoSpec
-from hanse.recipe.secure import Reach, SecureSpec, adam_bound
+from hanse.recipe.secure import Reach, SecureSpec, adam_bound, word_bytes
 
 ON = {"federation": {"secure": {"enabled": True}}}
 
@@ -107,3 +110,17 @@ def test_the_range_of_a_round_by_hand():
 def test_absurd_rates_leave_a_range_that_can_be_computed_with():
     for lr in (1e-300, 3e38):
         assert 1e-12 <= Reach.of(SecureSpec(), GrpoSpec(lr=lr)).over(1.0) <= 1e6
+
+
+def test_the_estimate_of_a_words_size_is_that_of_the_sum():
+    for bits in (8, 24, 25, 31, 40):
+        for clients in (3, 63, 64, 127, 128, 255, 256):
+            assert word_bytes(bits, clients) * 8 == modulus_for(bits, clients)
+
+
+def test_the_check_says_what_masked_uploads_come_to():
+    masked, plain = (
+        traffic(recipe({"secure": {"enabled": on}, "exchange_dtype": "bfloat16"}), Sizes(1000, 1000, 10, 10))
+        for on in (True, False)
+    )
+    assert (masked[0].size, plain[0].size) == (5 * 1000 * 4, 5 * 1000 * 2)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hanse.cli.sizes import Sizes
 from hanse.recipe.adapters import is_packed, takes_base_along
 from hanse.recipe.model import Recipe
+from hanse.recipe.secure import word_bytes
 from hanse.recipe.sums import prompts_per_update, tiny_lengths
 
 _WIDTH = {"float32": 4, "bfloat16": 2}
@@ -196,6 +197,8 @@ def traffic(recipe: Recipe, sizes: Sizes) -> list[Line]:
     if recipe.federation.sends_patches(recipe.exchange_dtype) or recipe.federation.budget.bits is not None:
         how_up += _less(recipe)
         how_down += "; at most: patches hold what changed"
+    if recipe.federation.secure.enabled:
+        up, how_up = _masked(recipe, sizes)
     if recipe.federation.lifts:
         from hanse.cli.offset import sent_offset
 
@@ -222,6 +225,14 @@ def _one_way(recipe: Recipe, sizes: Sizes, vectors: int) -> tuple[int, str]:
     extra = f" + {4 * vectors} B for {recipe.federation.local}" if vectors else ""
     each = f"({width} B{extra})" if vectors else f"{width} B"
     return clients * sizes.trainable * bytes_each, f"{clients}{of} clients × {sizes.trainable:,} × {each}"
+
+
+def _masked(recipe: Recipe, sizes: Sizes) -> tuple[int, str]:
+    """Uploads of a secure sum: noise, so every entry travels, and some kilobytes of keys and shares."""
+    clients = participants(recipe)
+    width = word_bytes(recipe.federation.secure.bits, clients)
+    how = f"{clients} clients × {sizes.trainable:,} × {width} B (masked), keys and shares beside them"
+    return clients * sizes.trainable * width, how
 
 
 def _less(recipe: Recipe) -> str:

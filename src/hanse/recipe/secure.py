@@ -33,6 +33,11 @@ class SecureSpec(Section):
     neighbours: int | None = Field(default=None, ge=4, le=100, multiple_of=2)
 
 
+def word_bytes(bits: int, clients: int) -> int:
+    """Of a masked entry: the smaller word in which a sum over so many clients cannot overflow."""
+    return 4 if clients * (2 ** (bits - 1) - 0.5) < 2**31 else 8
+
+
 def adam_bound(betas: tuple[float, float]) -> float:
     """The largest step of Adam in units of its learning rate, over all gradients: by Cauchy and Schwarz
     |m| / sqrt(v) <= (1 - b1) / sqrt((1 - b2) (1 - b1² / b2)), which bias correction only lowers, as
