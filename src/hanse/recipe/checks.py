@@ -18,6 +18,7 @@ from hanse.recipe import (
     rollout_checks,
     runtime_checks,
     secure_checks,
+    shaping_checks,
     sums,
     swarm_checks,
 )
@@ -65,6 +66,7 @@ CHECKS: tuple[Check, ...] = (
     runtime_checks.check_runtime,
     runtime_checks.check_own_data,
     secure_checks.check_secure,
+    shaping_checks.check_shaping,
     swarm_checks.check_swarm,
     lora.check_factors,
     lora.check_exchange,

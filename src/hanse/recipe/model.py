@@ -12,6 +12,7 @@ from hanse.recipe.policy import HfPolicy, LoraSpec, PolicySpec, TinyPolicy, Warm
 from hanse.recipe.reward_model import RewardModelSpec
 from hanse.recipe.runtime import RuntimeSpec
 from hanse.recipe.section import Section
+from hanse.recipe.shaping import ShapingSpec
 from hanse.recipe.swarm import SwarmSpec
 from hanse.recipe.tasks import ArithmeticTask, RewardSpec, ScoringSpec, TaskSpec
 
@@ -67,6 +68,7 @@ class GrpoSpec(Section):
     screen_size: int = Field(default=4, ge=2)
     deepen: int = Field(default=12, ge=2)
     allocation: Literal["uniform", "variance"] = "uniform"
+    shaping: ShapingSpec = ShapingSpec()
 
     lr: float = Field(default=1e-6, gt=0)
     schedule: Literal["constant", "linear", "cosine"] = "constant"

@@ -9,8 +9,8 @@ from typing import Any
 def resolve_paths(document: dict[str, Any], folder: Path) -> None:
     """Make the file paths of an unvalidated recipe document absolute, in place, counting from `folder`.
 
-    Data files and reward files always; a model or data set only where it exists there or the path starts
-    like one ("./", "../", "~"), since it may be the name of one on the hub.
+    Data files, reward files and node files always; a model or data set only where it exists there or the path
+    starts like one ("./", "../", "~"), since it may be the name of one on the hub.
     """
     task, policy, rewards = (document.get(key) for key in ("task", "policy", "rewards"))
     if isinstance(task, dict):
@@ -19,6 +19,9 @@ def resolve_paths(document: dict[str, Any], folder: Path) -> None:
             _replace(task, key, folder, always=files)
     if isinstance(policy, dict):
         _replace(policy, "path", folder, always=False)
+    consensus = _section(document, "grpo", "shaping", "consensus")
+    _replace(consensus, "nodes", folder, always=True)
+    _replace(_section(document, "evaluation"), "nodes", folder, always=True)
     for reward in rewards if isinstance(rewards, list) else []:
         if isinstance(reward, dict) and reward.get("type") == "reward-model":
             _replace(reward, "path", folder, always=True)
@@ -26,6 +29,14 @@ def resolve_paths(document: dict[str, Any], folder: Path) -> None:
             file, colon, function = reward["path"].rpartition(":")
             if colon and file.endswith(".py"):
                 reward["path"] = f"{_absolute(file, folder)}:{function}"
+
+
+def _section(document: dict[str, Any], *path: str) -> dict[str, Any]:
+    """The table at `path`; an empty one where there is none."""
+    table: Any = document
+    for key in path:
+        table = table.get(key) if isinstance(table, dict) else None
+    return table if isinstance(table, dict) else {}
 
 
 def _replace(section: dict[str, Any], key: str, folder: Path, *, always: bool) -> None:
