@@ -24,7 +24,7 @@ CASES = [
     (
         "bad choice",
         'mode = "fed"\n',
-        'mode: "fed" is not a choice. Choose "central", "local", "federated" or "swarm".',
+        'mode: "fed" is not a choice. Choose "central", "local", "federated", "swarm" or "reward-model".',
     ),
     (
         "bad toml",

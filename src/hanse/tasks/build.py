@@ -7,14 +7,17 @@ from typing import Any
 
 from hanse.errors import RecipeError
 from hanse.recipe.model import Recipe
+from hanse.recipe.preferences import SyntheticPreferencesTask
 from hanse.recipe.tasks import FileTask, TaskSpec
 from hanse.tasks.arithmetic import build_arithmetic
 from hanse.tasks.files import build_files, build_held_out
 from hanse.tasks.huggingface import build_huggingface
 from hanse.tasks.human_eval import build_human_eval
 from hanse.tasks.listed import ListedTask
+from hanse.tasks.preferences import build_preferences
 from hanse.tasks.problem import Problem, Task
 from hanse.tasks.reasoning_gym import build_reasoning_gym
+from hanse.tasks.synthetic_preferences import build_synthetic, data_seed
 from hanse.tasks.worked import build_worked
 
 _BUILDERS: Mapping[str, Callable[[Any], ListedTask]] = {
@@ -25,6 +28,8 @@ _BUILDERS: Mapping[str, Callable[[Any], ListedTask]] = {
     "huggingface": build_huggingface,
     "reasoning-gym": build_reasoning_gym,
     "human-eval": build_human_eval,
+    "preferences": build_preferences,
+    "synthetic-preferences": build_synthetic,
 }
 
 
@@ -42,6 +47,8 @@ def recipe_task(recipe: Recipe) -> Task:
     spec = recipe.task
     if recipe.partition.by == "own" and isinstance(spec, FileTask):
         return build_held_out(spec)
+    if isinstance(spec, SyntheticPreferencesTask):
+        spec = data_seed(spec, recipe.seed)
     return build_task(spec)
 
 

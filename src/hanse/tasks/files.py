@@ -21,9 +21,9 @@ def build_files(spec: FileTask) -> ListedTask:
     """
     held_out = None
     if spec.held_out_path is not None:
-        held_out = _read(spec.type, spec.held_out_path, "task.held_out_path")
+        held_out = read_rows(spec.type, spec.held_out_path, "task.held_out_path")
     field = "task.held_out_fraction" if held_out is None else "task.held_out_path"
-    return task_from_rows(spec, _read(spec.type, spec.path, "task.path"), held_out, field)
+    return task_from_rows(spec, read_rows(spec.type, spec.path, "task.path"), held_out, field)
 
 
 def build_held_out(spec: FileTask, field: str = "task.held_out_path") -> ListedTask:
@@ -32,10 +32,11 @@ def build_held_out(spec: FileTask, field: str = "task.held_out_path") -> ListedT
     Raises RecipeError, about `field`, for an unreadable file and one without problems.
     """
     assert spec.held_out_path is not None
-    return held_out_from_rows(spec, _read(spec.type, spec.held_out_path, field), field)
+    return held_out_from_rows(spec, read_rows(spec.type, spec.held_out_path, field), field)
 
 
-def _read(file_type: str, path: str, field: str) -> Rows:
+def read_rows(file_type: str, path: str, field: str) -> Rows:
+    """The rows of a file or a folder of files. Raises RecipeError, about `field`."""
     for file in _files(file_type, Path(path).expanduser(), field):
         try:
             yield from _jsonl(file, field) if file_type == "jsonl" else _parquet(file, field)
