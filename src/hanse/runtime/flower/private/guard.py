@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
+from fastapi import HTTPException
 from flwr.proto.fleet_pb2 import PushMessagesRequest
 from flwr.proto.message_pb2 import ObjectTree
 from starlette.requests import Request
@@ -56,7 +57,7 @@ class Guard:
     async def check(self, request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
         asked = getattr(request.state, "protobuf_request", None)
         if isinstance(asked, PushMessagesRequest) and not self._honest(asked):
-            return PlainTextResponse("refused", 403)
+            raise HTTPException(403)
         return await call_next(request)
 
     def _honest(self, request: PushMessagesRequest) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from logging import CRITICAL, ERROR, getLogger
+from logging import CRITICAL, getLogger
 from socket import socket
 
 import uvicorn
@@ -60,7 +60,7 @@ class SuperLink:
         self, listening: socket, keys: Iterable[bytes] | None, certificate: tuple[str, str] | None
     ) -> None:
         for name in ("flwr", "uvicorn", "httpx"):
-            getLogger(name).setLevel(CRITICAL if name == "uvicorn" else ERROR)
+            getLogger(name).setLevel(CRITICAL)  # what others send is counted, not logged
         self._factory = LinkStateFactory(
             FLWR_IN_MEMORY_DB_NAME, NoOpFederationManager(), ObjectStoreFactory()
         )
@@ -73,6 +73,8 @@ class SuperLink:
             self._app(closed=keys is not None),
             log_config=None,
             access_log=False,
+            ws="none",
+            timeout_graceful_shutdown=1,
             ssl_certfile=None if certificate is None else certificate[0],
             ssl_keyfile=None if certificate is None else certificate[1],
         )

@@ -171,7 +171,7 @@ class Connection:
             status = error.response.status_code
             raise LostError(f"HTTP {status}", status) from error
         except httpx.HTTPError as error:
-            if isinstance(error.__cause__ and error.__cause__.__cause__, ssl.SSLCertVerificationError):
+            if _distrusted(error):
                 raise TurnedAwayError(str(error)) from error
             raise LostError(str(error) or type(error).__name__) from error
         except RuntimeError as error:
@@ -182,3 +182,12 @@ class Connection:
         with suppress(httpx.HTTPError, RuntimeError):
             self._client.DeactivateNode(DeactivateNodeRequest(node_id=self.node.node_id))
         self._client.close()
+
+
+def _distrusted(error: BaseException | None) -> bool:
+    """Whether it comes of a certificate that the authority does not vouch for."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -1,0 +1,179 @@
+"""The SuperLink of this process and nodes that reach it over TLS: large messages, and what it keeps out."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.app import Message
+from flwr.proto.fleet_pb2 import PushMessagesRequest
+from flwr.proto.message_pb2 import ObjectTree
+from flwr.proto.node_pb2 import Node
+
+from hanse.runtime.flower.envelope import EXCHANGE, Answer, answered, ask, read_answer, read_asked
+from hanse.runtime.flower.keys import KeyFolder, make_client_key, make_server_keys
+from hanse.runtime.flower.private.chunks import CHUNK, MAX_BODY, most_objects
+from hanse.runtime.flower.private.guard import count_objects
+from hanse.runtime.flower.private.superlink import SuperLink
+from hanse.runtime.flower.private.supernode import Connection, LostError, TurnedAwayError
+from hanse.runtime.flower.serving import listen
+
+LIMIT = 13 << 20
+TOKEN = "0" * 32
+
+
+class Reach:
+    """A server with the keys of two clients, and how to get to it."""
+
+    def __init__(self, path):
+        self.folder = KeyFolder(path)
+        make_server_keys(self.folder, ["localhost"])
+        for name in ("north", "south"):
+            make_client_key(self.folder, name)
+        listening = listen("127.0.0.1", 0)
+        self.address = f"127.0.0.1:{listening.getsockname()[1]}"
+        keys = [self.folder.client_public(name) for name in ("north", "south")]
+        self.link = SuperLink(listening, keys, tuple(map(str, self.folder.certificate)))
+        self.link.guard.allow(LIMIT)
+
+    def connect(self, key=None, authority=None, known=True) -> Connection:
+        authority = authority or self.folder.authority.read_bytes()
+        key = key or self.folder.client_key("north")
+        for _ in range(100):
+            try:
+                return Connection(self.address, authority, key, known=known, max_bytes=LIMIT)
+            except LostError as error:
+                if "refused" not in str(error):
+                    raise
+                time.sleep(0.05)
+        raise AssertionError("the server does not begin")
+
+    def push(self, node: int, data: bytes) -> str:
+        message = Message(ask(data, TOKEN), dst_node_id=node, message_type=EXCHANGE, ttl=60.0)
+        return self.link.grid.push_messages([message])[0]
+
+
+@pytest.fixture(scope="module")
+def reach(tmp_path_factory):
+    reach = Reach(tmp_path_factory.mktemp("reach") / "keys")
+    yield reach
+    reach.link.close()
+
+
+@pytest.fixture
+def connection(reach):
+    with closing(reach.connect()) as connection:
+        yield connection
+
+
+@pytest.fixture
+def node(reach, connection):
+    return connection.node.node_id
+
+
+@pytest.mark.parametrize("size", [0, 1, CHUNK, 12 << 20])
+def test_f1_messages_of_any_size_arrive_whole_in_both_directions(reach, connection, node, size):
+    down = (b"hanse" * (size // 5 + 1))[:size]
+    name = reach.push(node, down)
+    assert reach.link.grid.pull_messages([name]) == []
+    message = connection.receive()
+    assert read_asked(message.content) == (down, TOKEN)
+    connection.send(Message(answered(Answer(down[::-1], [{"loss": 1.5}])), reply_to=message))
+    (reply,) = reach.link.grid.pull_messages([name])
+    answer = read_answer(reply.content, max_bytes=LIMIT)
+    assert (answer.frame, answer.rows) == (down[::-1], [{"loss": 1.5}])
+    state = reach.link.state
+    assert (state.message_ins_store, state.object_store.store) == ({}, {})  # nothing is left behind
+    assert connection.receive() is None
+
+
+def test_keys_say_who_a_node_is(reach, node):
+    assert reach.link.nodes[0] == node
+    assert [info.node_id for info in reach.link.grid.get_nodes()] == [node]
+
+
+def test_a_client_that_comes_again_is_let_in_at_once_and_can_be_told_apart(reach, connection, node):
+    (before,) = [info.last_activated_at for info in reach.link.grid.get_nodes()]
+    again = reach.connect()
+    (after,) = [info.last_activated_at for info in reach.link.grid.get_nodes()]
+    assert (again.node.node_id, after > before) == (node, True)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_unknown_keys_are_turned_away(reach, known):
+    with pytest.raises(TurnedAwayError):
+        reach.connect(ec.generate_private_key(ec.SECP384R1()), known=known)
+
+
+def test_a_server_of_another_authority_is_not_trusted(reach, tmp_path):
+    other = KeyFolder(tmp_path / "other")
+    make_server_keys(other, ["localhost"])
+    with pytest.raises(TurnedAwayError, match="certificate"):
+        reach.connect(authority=other.authority.read_bytes())
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/control/start-run", "/v1/control/register-node", "/v1/runtime/pull-messages", "/docs", "/health"],
+)
+def test_nothing_but_the_fleet_api_is_served(reach, path):
+    reach.connect().close()
+    response = httpx.post(f"https://{reach.address}{path}", content=b"", verify=str(reach.folder.authority))
+    assert response.status_code in (404, 415)
+    assert b"hanse" not in response.content
+
+
+def test_a_request_larger_than_a_chunk_is_not_read(reach):
+    reach.connect().close()
+    url = f"https://{reach.address}/v1/fleet/push-object"
+    big = httpx.post(url, content=b"x" * (MAX_BODY + 1), verify=str(reach.folder.authority))
+    assert big.status_code == 413
+    endless = httpx.post(url, content=iter([b"x"] * 3), verify=str(reach.folder.authority))
+    assert endless.status_code == 413  # no length is told
+
+
+def test_replies_in_another_name_or_with_too_many_parts_are_refused(reach, connection, node):
+    name = reach.push(node, b"x")
+    message = connection.receive()
+    reply = Message(answered(Answer(b"y")), reply_to=message)
+    with (
+        closing(reach.connect(reach.folder.client_key("south"))) as other,
+        pytest.raises(LostError, match="403"),
+    ):
+        other.send(reply)  # south answers for north
+    with pytest.raises(LostError, match="403"):
+        parts = [ObjectTree(object_id=str(i)) for i in range(most_objects(LIMIT))]
+        connection._call(
+            connection._client.PushMessages,
+            PushMessagesRequest(
+                node=Node(node_id=node),
+                messages_list=[],
+                message_object_trees=[ObjectTree(object_id="x", children=parts)],
+            ),
+        )
+    connection.send(reply)
+    assert len(reach.link.grid.pull_messages([name])) == 1
+
+
+def test_a_reply_that_never_becomes_whole_is_waited_for_without_blocking(reach, connection, node):
+    name = reach.push(node, b"x")
+    message = connection.receive()
+    connection._push = lambda *parts: None
+    connection.send(Message(answered(Answer(b"y" * 100)), reply_to=message))
+    assert reach.link.grid.pull_messages([name]) == []
+    reach.link.state.delete_messages({name})
+
+
+def test_the_parts_of_a_message_are_counted_up_to_a_limit():
+    wide = ObjectTree(object_id="0", children=[ObjectTree(object_id="1")] * 200)
+    assert count_objects(wide, 100) == 101
+    assert count_objects(wide, 1000) == 201
+    assert count_objects(ObjectTree(object_id="x"), 100) == 1
+    assert (most_objects(0), most_objects(CHUNK), most_objects(CHUNK + 1)) == (16, 17, 18)
+
+
+def test_a_message_to_nobody_is_not_stored(reach):
+    assert reach.push(12345, b"x") == ""
