@@ -30,8 +30,11 @@ def blocks(base: Tensor, reads: Sequence[Read], held: int = HELD) -> Iterator[tu
         parts = [read()[span] for read in reads]
         for inside in _spans(span.stop - span.start, _COLUMNS):
             where = slice(span.start + inside.start, span.start + inside.stop)
-            block = torch.stack([part[inside].double() for part in parts])
-            yield where, block.sub_(base[where].double())
+            start = base[where].double()
+            block = torch.empty(len(parts), len(start), dtype=torch.float64)
+            for row, part in zip(block, parts, strict=True):
+                torch.sub(part[inside], start, out=row)
+            yield where, block
 
 
 def flat_gram(base: Tensor, reads: Sequence[Read], held: int = HELD) -> Tensor:
