@@ -16,8 +16,8 @@ import pytest
 from hanse.recipe.swarm import JudgeDefence
 from hanse.swarm.assignment import Assignment
 from hanse.swarm.defences import DEFENCES
-from hanse.swarm.defences.chat import ChatError, ask
 from hanse.swarm.defences.judge import decision, question
+from hanse.tasks.chat import ChatError, ask
 from swarm.made import sent, verdicts, view
 
 judge = DEFENCES["judge"]

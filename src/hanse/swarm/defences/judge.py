@@ -14,8 +14,8 @@ from torch import Tensor
 from hanse.randomness import derive_seed
 from hanse.recipe.swarm import JudgeDefence
 from hanse.swarm.defences.base import Finding, View
-from hanse.swarm.defences.chat import ChatError, ask
 from hanse.swarm.delivery import Text
+from hanse.tasks.chat import ChatError, ask
 from hanse.tasks.problem import Prompt
 
 _AT_ONCE = 8

@@ -7,11 +7,26 @@ import os
 import time
 import urllib.request
 from http.client import HTTPException
-from typing import Any
-
-from hanse.recipe.swarm import JudgeDefence
+from typing import Any, Protocol
 
 _MOST_BYTES = 1 << 20
+
+
+class Endpoint(Protocol):
+    """Where a recipe says whom to ask, and how."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def key_variable(self) -> str: ...
+    @property
+    def temperature(self) -> float: ...
+    @property
+    def max_tokens(self) -> int: ...
+    @property
+    def timeout_s(self) -> float: ...
 
 
 class ChatError(RuntimeError):
@@ -25,7 +40,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def ask(spec: JudgeDefence, prompt: str) -> str:
+def ask(spec: Endpoint, prompt: str) -> str:
     """The reply to a user turn, within `timeout_s`. Raises ChatError, which never holds the key."""
     body = {
         "model": spec.model,
