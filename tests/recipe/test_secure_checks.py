@@ -40,6 +40,11 @@ def recipe(federation=None, **more):
             {"secure": {"enabled": True, "bits": 48}},
             {"partition": {"clients": 100_000}},
         ),
+        (
+            "federation.weights.fixed",
+            {"weighting": "fixed", "weights": {"fixed": [1, 1, 0, 0, 0]}},
+            {"partition": {"clients": 5}},
+        ),
         ("adversary.clients", {}, {"adversary": {"clients": [0]}}),
     ],
 )

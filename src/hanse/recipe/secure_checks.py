@@ -86,6 +86,13 @@ def _clients(recipe: Recipe) -> Iterator[_REFUSED]:
             f"{taking_part} clients take part in a round; fewer than {FEWEST_CLIENTS} hide nobody.",
             f"Use at least {FEWEST_CLIENTS} clients a round, or set federation.secure.enabled = false.",
         )
+    fixed = federation.weights.fixed if federation.weighting == "fixed" else None
+    if fixed is not None and sum(weight > 0 for weight in fixed) < FEWEST_CLIENTS:
+        yield (
+            "federation.weights.fixed",
+            f"{fixed} gives fewer than {FEWEST_CLIENTS} clients any weight, and the sum is theirs alone.",
+            f"Give at least {FEWEST_CLIENTS} clients a weight above 0.",
+        )
     if recipe.adversary.clients:
         yield (
             "adversary.clients",

@@ -80,14 +80,20 @@ def test_on_a_ring_of_neighbours_the_sum_is_the_same():
     assert crowd.missed(crowd.round(silent(STAGES[2], 5)), (5,)) <= 1
 
 
-def test_clients_without_weight_have_no_mean():
+def test_two_with_all_the_weight_would_hide_nobody():
+    """A sum over them and clients of no weight is a sum over two: it is rejected before it is unmasked."""
+    crowd = Crowd(6)
+    crowd.samples = {0: 10, 1: 10, 2: 10} | dict.fromkeys(range(3, 6), 0)
+    assert set(crowd.round().weights) == set(range(6))
+    record = crowd.round(silent(STAGES[2], 0))
+    assert record.secure.rejected == "2 living clients have any weight; 3 are needed"
+    assert STAGES[3] not in crowd.asked
+
+
+def test_where_nobody_has_weight_all_count_alike():
     crowd = Crowd(3)
     crowd.samples = dict.fromkeys(range(3), 0)
-    assert set(crowd.round().weights) == {0, 1, 2}
-    crowd = Crowd(6)
-    crowd.samples = {0: 10, 1: 10} | dict.fromkeys(range(2, 6), 0)
-    record = crowd.round(silent(STAGES[2], 0, 1))
-    assert record.secure.rejected == "none of the living clients has any weight"
+    assert crowd.round().weights == pytest.approx(dict.fromkeys(range(3), 1 / 3))
 
 
 def test_what_one_client_can_do_is_bounded_by_the_range():

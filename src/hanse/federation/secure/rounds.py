@@ -86,7 +86,7 @@ class SecureRound:
             tally = self._tally(terms)
             yield from self._deal(tally, terms)
             yield from self._collect(tally, terms)
-            yield from self._unmask(tally)
+            yield from self._unmask(tally, terms)
             self._close(tally, terms)
         except RejectedSum as error:
             self._out.record = replace(self._out.record, rejected=str(error))
@@ -143,10 +143,13 @@ class SecureRound:
         for client, masked in self._read(deliveries, replies, read):
             tally.add(client, np.frombuffer(masked.words, terms.grid.dtype))
 
-    def _unmask(self, tally: Tally) -> Asking:
+    def _unmask(self, tally: Tally, terms: Terms) -> Asking:
         if len(tally.living) < self.needed:
             raise RejectedSum(f"{len(tally.living)} clients are left; {self.needed} are needed")
         requests = {k: Request(self.round, k, *whose) for k, whose in tally.requests().items()}
+        heavy = sum(terms.weights[k] > 0 for k in tally.living)
+        if heavy < FEWEST:
+            raise RejectedSum(f"{heavy} living clients have any weight; {FEWEST} are needed")
         replies = yield self._sent(requests)
         for client, unmask in self._read(requests, replies, Unmask.from_bytes):
             if false := tally.reveal(client, unmask.revealed):
@@ -156,8 +159,6 @@ class SecureRound:
         words = tally.unmask()
         living = sorted(tally.living)
         share = math.fsum(terms.weights[k] for k in living)
-        if not share > 0:
-            raise RejectedSum("none of the living clients has any weight")
         mean = total_of(words, terms.grid).div_(share)
         bound = (terms.grid.reach + terms.grid.error(len(living)) / share) * (1 + 1e-9)
         if mean.numel() and (most := float(mean.abs().max())) > bound:
