@@ -136,6 +136,10 @@ class Learner:
             self.state.counters["skipped_steps"] += 1
             return
         self._accumulate(busy, denominators, metrics)
+        self._apply(lr, metrics)
+
+    def _apply(self, lr: float, metrics: _Accumulator) -> None:
+        """Move the policy by the gradient that was summed up."""
         grad = self.policy.parameters.grad
         assert grad is not None
         master = self.policy.parameters.master

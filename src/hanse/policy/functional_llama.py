@@ -12,9 +12,11 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding, linear, scaled_dot_product_attention, silu
+from torch.nn.functional import scaled_dot_product_attention, silu
 from transformers import LlamaForCausalLM, PreTrainedModel
 from transformers.cache_utils import DynamicCache
+
+from hanse.policy.by_group import embedding, linear
 
 _MAX_HIDDEN = 512
 """Beyond this width the matrix products dominate, and the model's own forward is as fast."""
@@ -145,7 +147,21 @@ def functional_logits(
 
     Only keys and values of positions that are not kept go through the last layer.
     """
-    body = model.model
+    return linear(
+        functional_hidden(model.model, ids_NS, positions_NS, mask, cache, keep), model.lm_head.weight
+    )
+
+
+def functional_hidden(
+    body: Any,
+    ids_NS: Tensor,
+    positions_NS: Tensor,
+    mask: Tensor | None,
+    cache: DynamicCache | None = None,
+    keep: int = 0,
+) -> Tensor:
+    """The same without the output layer: normed hidden states, shape (N, keep, H). `body`: the model's own
+    decoder."""
     hidden = embedding(ids_NS, body.embed_tokens.weight, body.embed_tokens.padding_idx)
     turn = _rotation(body.rotary_emb, positions_NS)
     last = len(body.layers) - 1
@@ -156,7 +172,7 @@ def functional_logits(
         mask = additive_mask(torch.ones(1, total, device=ids_NS.device), ids_NS.shape[1])
     for i, layer in enumerate(body.layers):
         hidden = _layer(layer, i, hidden, turn, mask, cache, keep if i == last else 0)
-    return linear(_norm(body.norm, hidden), model.lm_head.weight)
+    return _norm(body.norm, hidden)
 
 
 def _layer(
@@ -251,12 +267,15 @@ class _RmsNorm(torch.autograd.Function):
         scale = x.square().mean(-1, keepdim=True).add_(epsilon).rsqrt_()
         unit = x * scale
         ctx.save_for_backward(unit, scale, weight)
-        return unit * weight
+        return unit * (weight if weight.dim() == 1 else weight[0])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
         unit, scale, weight = ctx.saved_tensors
         product = gradients[0] * unit
+        theirs = product.flatten(0, -2)
+        if weight.dim() == 2:  # one for each group (policy.by_group)
+            theirs, weight = product.reshape(len(weight), -1, weight.shape[1]).transpose(0, 1), weight[0]
         along = (product @ weight).unsqueeze(-1) / weight.numel()
         grad = (gradients[0] * weight).addcmul_(unit, along, value=-1).mul_(scale)
-        return grad, product.flatten(0, -2).sum(0), None
+        return grad, theirs.sum(0), None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -50,8 +51,7 @@ class Parameters:
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
         """The named tensors inside a flat vector, without copying."""
-        sizes = [p.numel() for p in self._parameters]
-        parts = flat.split(sizes)
+        parts = flat.split([math.prod(shape) for shape in self.shapes])
         return {n: part.view(shape) for n, part, shape in zip(self.names, parts, self.shapes, strict=True)}
 
     def start_gradients(self) -> None:
@@ -86,6 +86,25 @@ class Parameters:
             yield
         finally:
             self._point_to(self.cast)
+
+    @contextmanager
+    def by_group(self, groups: int) -> Iterator[None]:
+        """Inside the block each value is held once for each of `groups` (see `policy.by_group`)."""
+        for p in self._parameters:
+            p.grad, p.data = None, p.data.expand(groups, *p.shape)
+        try:
+            yield
+        finally:
+            for p in self._parameters:
+                p.grad = None
+            self._point_to(self.cast)
+
+    def group_gradients(self) -> list[Tensor]:
+        """Inside `by_group`, what a backward pass gave: of each tensor in name order, shape (P, n)."""
+        return [
+            p.data.new_zeros(len(p), p[0].numel()) if p.grad is None else p.grad.flatten(1)
+            for p in self._parameters
+        ]
 
     def sha256(self) -> str:
         """Over names, shapes, dtype and the values that the model computes with, in name order."""
