@@ -53,7 +53,7 @@ class Gathered:
         values: Callable[[int], Tensor],
         vectors: Callable[[int], Vectors],
     ) -> Gathered:
-        standings = [Standing(s.client, s.upload.signal, s.norm) for s in good if s.upload is not None]
+        standings = [Standing(s.client, s.upload.signal, s.norm, s.trust) for s in good if s.upload]
         return cls(base, standings, values, vectors)
 
 
@@ -72,7 +72,9 @@ class Combination:
     def __post_init__(self) -> None:
         rule = self.spec.robust.rule
         if self.spec.robust.on and ROBUST[rule].anchor == "root" and self.root is None:
-            raise RunError(f'federation.robust.rule = "{rule}" needs an update of the server\'s own problems.')
+            raise RunError(
+                f'federation.robust.rule = "{rule}" needs an update of the server\'s own problems.'
+            )
 
     def suffices(self, ledger: Counter[str], usable: int, refused: int) -> bool:
         """Whether so many uploads are enough for the rule's promise; where not, that is counted."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from hanse.federation.audit import Evidence
 from hanse.federation.conduct import Conduct
 from hanse.federation.downlink import Downlink
 from hanse.federation.local import Vectors
@@ -25,7 +26,8 @@ class ServerState:
     `weighting` is JSON; `optimizer` and `local` are tensors of the server optimiser and the local method;
     `reported`: changed entries and reward deviation that clients last reported, for lagged grants;
     `informative`: their smoothed shares of informative groups; `offset`: what was lifted into the base, where
-    the rule does; `robust`: what a robust rule remembers; `conduct`: how clients have behaved.
+    the rule does; `robust`: what a robust rule remembers; `conduct`: how clients have behaved;
+    `evidence`: what audits found of them.
     """
 
     master: Tensor
@@ -40,6 +42,7 @@ class ServerState:
     offset: Offset | None = None
     robust: Vectors = field(default_factory=dict)
     conduct: Conduct = field(default_factory=Conduct)
+    evidence: dict[int, Evidence] = field(default_factory=dict)
     ledger: Counter[str] = field(default_factory=Counter)
 
     def behaved(self, spec: ScreeningSpec, away: Mapping[int, int], screened: Sequence[Screened]) -> None:
@@ -69,8 +72,8 @@ class SecureRecord:
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """What a round did: weights by client, and every upload, accepted or refused with a reason. Under a robust
-    rule weights are how much of each update is in the result.
+    """What a round did: weights by client, and every upload, accepted or refused with a reason. Under a
+    robust rule weights are how much of each update is in the result.
 
     `entries`: changed entries that were accepted; `granted`: entries by client where a budget is set;
     `cosines`: between clients' updates, where the model is small enough to compare them; `lora_residual`: see

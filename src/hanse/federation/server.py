@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from hanse.federation.aggregation import lora_rule, pairs_of, resting_entries
+from hanse.federation.audit import Evidence
+from hanse.federation.auditor import Auditor
 from hanse.federation.budget import share_entries
 from hanse.federation.combination import Combination, Gathered
 from hanse.federation.conduct import drawn
 from hanse.federation.diagnostics import MOST_VALUES, cosines
 from hanse.federation.local import LOCAL_METHODS
-from hanse.federation.messages import Broadcast, Grant, Report, is_resync
+from hanse.federation.messages import Broadcast, Grant, is_resync
 from hanse.federation.offset import Lift, Offset
+from hanse.federation.opened import Opened
 from hanse.federation.payload import cast, pack_vector
 from hanse.federation.records import RoundRecord, ServerState
 from hanse.federation.robust.combining import Root
@@ -31,23 +34,6 @@ from hanse.recipe.federation import FederationSpec
 
 Conversation = Generator[dict[int, bytes], Mapping[int, bytes], RoundRecord]
 """Yields messages by client id and is sent the answers that came; returns what the round did."""
-
-
-@dataclass
-class _Open:
-    """An open round. `base`: what everybody gets, in the exchange dtype, shape (numel,)."""
-
-    digest: str
-    base: Tensor
-    clients: list[int]
-    screen: Screen
-    granted: dict[int, int]
-    prompts: dict[int, int]
-    away: dict[int, int]
-    reports: dict[int, Report] = field(default_factory=dict)
-    refused: list[Screened] = field(default_factory=list)
-    bytes_up: int = 0
-    bytes_down: int = 0
 
 
 class Server:
@@ -76,17 +62,18 @@ class Server:
         spare: int = 0,
         still: bool = False,
         root: Root | None = None,
+        auditor: Auditor | None = None,
     ) -> None:
         self.spec, self.layout, self.clients, self.state = spec, layout, sorted(clients), state
         self.seed, self.group_size, self.most_updates, self.prompts = seed, group_size, most_updates, prompts
-        self.needed, self.spare, self.still = needed, spare, still
+        self.needed, self.spare, self.still, self.auditor = needed, spare, still, auditor
         self.codec = codec_in_force(spec, layout.dtype)
         self._method, self._rule = LOCAL_METHODS[spec.local], lora_rule(spec.aggregation)
         self._combination = Combination(spec, layout, len(self.clients), seed, scaling, root)
         if self._rule.lifts and state.offset is None:
             state.offset = Offset.zeros(pairs_of(layout))
         self._sizes = layout.sizes()
-        self._open: _Open | None = None
+        self._open: Opened | None = None
 
     @property
     def least(self) -> int:
@@ -137,7 +124,7 @@ class Server:
             self.still,
         )
         prompts = allotted(self.spec.rollouts, clients, self.state.informative, self.prompts)
-        self._open = _Open(digest, base, clients, screen, self._lagged_grants(clients), prompts, away)
+        self._open = Opened(digest, base, clients, screen, self._lagged_grants(clients), prompts, away)
         lossless = self.codec != "dense"
         held = {k: self.state.downlink.known_to(k) if lossless else None for k in clients}
         return self._send(self._broadcasts(held))
@@ -181,6 +168,7 @@ class Server:
         opened = self._opened()
         heard = [*opened.refused, *self._screened(opened, uploads)]
         screened = gate_norms(heard, opened.screen.spec, self.state.conduct)
+        screened, evidence = self._audited(opened, screened, uploads)
         screened.sort(key=lambda s: s.client)
         good = [s for s in screened if s.upload is not None]
         usable, refused = len(good), len(screened) - len(good) + len(opened.away)
@@ -189,6 +177,7 @@ class Server:
         for one in (s for s in screened if s.reason is not None):
             self.state.ledger[f"client {one.client}: {one.reason}"] += 1
         if met:
+            self.state.evidence = evidence
             self._advance(opened, good, screened)
         self._open = None
         return RoundRecord(
@@ -259,14 +248,14 @@ class Server:
         self._opened().bytes_down += sum(map(len, messages.values()))
         return messages
 
-    def _opened(self) -> _Open:
+    def _opened(self) -> Opened:
         if self._open is None:
             raise RuntimeError("no round is open")
         return self._open
 
     # --- closing ------------------------------------------------------------------------------------------
 
-    def _screened(self, opened: _Open, uploads: Mapping[int, bytes]) -> Iterator[Screened]:
+    def _screened(self, opened: Opened, uploads: Mapping[int, bytes]) -> Iterator[Screened]:
         asked = opened.reports if self.reporting else opened.clients
         for client in asked:
             if client not in uploads:
@@ -275,7 +264,17 @@ class Server:
             signal = opened.reports[client].signal if client in opened.reports else None
             yield opened.screen.upload(uploads[client], client, opened.granted.get(client), signal)
 
-    def _advance(self, opened: _Open, good: list[Screened], screened: list[Screened]) -> None:
+    def _audited(
+        self, opened: Opened, screened: list[Screened], uploads: Mapping[int, bytes]
+    ) -> tuple[list[Screened], dict[int, Evidence]]:
+        if self.auditor is None:
+            return screened, self.state.evidence
+        state, screen = self.state, opened.screen
+        return self.auditor.audit(
+            state.round, state.evidence, opened.base, screened, lambda s: screen.values(s, uploads[s.client])
+        )
+
+    def _advance(self, opened: Opened, good: list[Screened], screened: list[Screened]) -> None:
         """The round is done: note what its clients said and hold, and how they behaved."""
         self.state.behaved(self.spec.screening, opened.away, screened)
         self.state.reported |= {
@@ -286,7 +285,7 @@ class Server:
         self.state.round += 1
 
     def _combined(
-        self, opened: _Open, good: list[Screened], uploads: Mapping[int, bytes], refused: int
+        self, opened: Opened, good: list[Screened], uploads: Mapping[int, bytes], refused: int
     ) -> tuple[dict[int, float], float | None]:
         passed = {s.client: s for s in good}
         gathered = Gathered.of(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from hanse.recipe import (
     adversary_checks,
+    audit_checks,
     federation_checks,
     lora,
     pairs,
@@ -52,6 +53,8 @@ CHECKS: tuple[Check, ...] = (
     adversary_checks.check_collusion,
     adversary_checks.check_place,
     adversary_checks.check_flipping,
+    audit_checks.check_audit,
+    audit_checks.check_root,
     pairs.check_importance_correction,
     federation_checks.check_fixed_weights,
     federation_checks.check_calibration,

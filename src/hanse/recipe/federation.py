@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from hanse.recipe.audit import AuditSpec
 from hanse.recipe.robust import RobustSpec
 from hanse.recipe.section import Section
 from hanse.recipe.secure import SecureSpec
@@ -138,6 +139,7 @@ class FederationSpec(Section):
     local: LocalName = "plain"
     local_options: LocalSpec = LocalSpec()
     screening: ScreeningSpec = ScreeningSpec()
+    audit: AuditSpec = AuditSpec()
     robust: RobustSpec = RobustSpec()
     secure: SecureSpec = SecureSpec()
     rollouts: Literal["equal", "informative"] = "equal"

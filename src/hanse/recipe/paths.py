@@ -17,6 +17,10 @@ def resolve_paths(document: dict[str, Any], folder: Path) -> None:
         files = task.get("type") in ("jsonl", "parquet", "preferences")
         for key in ("path", "held_out_path"):
             _replace(task, key, folder, always=files)
+    federation = document.get("federation")
+    audit = federation.get("audit") if isinstance(federation, dict) else None
+    if isinstance(audit, dict):
+        _replace(audit, "path", folder, always=True)
     if isinstance(policy, dict):
         _replace(policy, "path", folder, always=False)
     consensus = _section(document, "grpo", "shaping", "consensus")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from hanse.errors import RunError
+from hanse.federation.audit import Evidence
+from hanse.federation.auditor import Auditor
 from hanse.federation.client import Rows
 from hanse.federation.conduct import Conduct
 from hanse.federation.downlink import Downlink
@@ -18,6 +20,7 @@ from hanse.federation.ends import server_of
 from hanse.federation.exchange import run_round
 from hanse.federation.offset import Offset
 from hanse.federation.records import RoundRecord, ServerState
+from hanse.federation.robust.combining import Root
 from hanse.federation.server import Server
 from hanse.federation.wire.layout import Layout
 from hanse.recipe.model import Recipe
@@ -34,8 +37,16 @@ class Cohort:
     name: str | None = None
 
 
-def build_cohorts(recipe: Recipe, names: list[str], master: Tensor, layout: Layout) -> list[Cohort]:
-    """Cohorts at the start of a run, all from the same values."""
+def build_cohorts(
+    recipe: Recipe,
+    names: list[str],
+    master: Tensor,
+    layout: Layout,
+    auditor: Auditor | None = None,
+    root: Root | None = None,
+) -> list[Cohort]:
+    """Cohorts at the start of a run, all from the same values. `auditor`, `root`: what the server makes of
+    problems of its own."""
 
     grpo, runtime, spec = recipe.grpo, recipe.runtime, recipe.federation_in_force
     make = server_of(spec, grpo)
@@ -53,6 +64,8 @@ def build_cohorts(recipe: Recipe, names: list[str], master: Tensor, layout: Layo
             needed=runtime.needed(spec.wanted(len(clients))),
             spare=runtime.over_select,
             still=still_without_signal(recipe),
+            auditor=auditor,
+            root=root,
             scaling=recipe.policy.lora.scaling if recipe.policy.train == "lora" else 1.0,
         )
 
@@ -89,6 +102,7 @@ def save_cohorts(folder: Path, cohorts: list[Cohort]) -> None:
             "reported": list(state.reported.items()),
             "informative": list(state.informative.items()),
             "conduct": state.conduct.to_fields(),
+            "evidence": [[client, *astuple(found)] for client, found in state.evidence.items()],
         }
         offset = state.offset
         if offset is not None:
@@ -123,6 +137,7 @@ def load_cohorts(folder: Path, cohorts: list[Cohort]) -> None:
             reported={client: (changed, std) for client, (changed, std) in fields["reported"]},
             informative=dict(fields.get("informative", ())),
             conduct=Conduct.from_fields(fields.get("conduct", {})),
+            evidence={client: Evidence(*found) for client, *found in fields.get("evidence", ())},
             ledger=Counter(fields["ledger"]),
             offset=_offset(unprefixed("offset", tensors), fields.get("offset")),
         )

@@ -22,6 +22,8 @@ from hanse.runtime.host import Host
 from hanse.runtime.local import InTurn
 from hanse.runtime.lying import Lying
 from hanse.runtime.pool import ProcessPool
+from hanse.runtime.probe import auditor_of
+from hanse.runtime.root import RootTrainer
 from hanse.tasks.problem import Problem, Split
 
 
@@ -42,7 +44,9 @@ class FederatedTraining:
         self._elsewhere = elsewhere
         self._open = ExitStack()
         self.host, self.runtime = self._build(start)
-        self.cohorts = build_cohorts(recipe, names, self.host.initial, self.host.layout)
+        auditor = None if idle else auditor_of(recipe, self.host)
+        root = RootTrainer(self.host) if self.host.owned else None
+        self.cohorts = build_cohorts(recipe, names, self.host.initial, self.host.layout, auditor, root)
         self.runtime = self._with_liars(self.runtime)
 
     def _build(self, start: Path | None) -> tuple[Host, Runtime]:

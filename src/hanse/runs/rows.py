@@ -96,6 +96,8 @@ def _secure_columns(secure: SecureRecord) -> Row:
 
 def _client_columns(record: RoundRecord, names: Sequence[str]) -> Row:
     columns: Row = {f"clients/{names[k]}/quarantined": left for k, left in record.away.items()}
+    if any(screened.trust < 1 for screened in record.screened):
+        columns |= {f"clients/{names[s.client]}/trust": s.trust for s in record.screened}
     if record.away:
         columns["clients/quarantined"] = len(record.away)
     for screened in record.screened:

@@ -27,19 +27,33 @@ from hanse.policy.policy import Policy
 from hanse.policy.sampler import Sampler, Sampling
 from hanse.recipe.model import EvaluationSpec, GrpoSpec, Recipe
 from hanse.runtime.state import load_client, save_client
-from hanse.tasks.build import recipe_task
+from hanse.tasks.build import problems_of, recipe_task
+from hanse.tasks.owned import server_owned, without
 from hanse.tasks.partition import ClientData, build_partition
 from hanse.tasks.problem import Problem, Split, Task
 from hanse.tasks.scoring.scorer import Scorer
 
 
 def client_data(recipe: Recipe, task: Task) -> list[ClientData]:
-    """Who trains on what: the partition, or in central and swarm mode one part with the union."""
-    parts = build_partition(recipe.partition, task.problems("train"), recipe.seed)
+    """Who trains on what: the partition, or in central and swarm mode one part with the union. Nobody has
+    what the server keeps for itself."""
+    problems, owned = task.problems("train"), server_problems(recipe, task)
+    parts = build_partition(recipe.partition, without(problems, owned) if owned else problems, recipe.seed)
     if recipe.mode not in ("central", "swarm"):
         return parts
     union = tuple(problem for part in parts for problem in part.problems)
     return [ClientData(name="all", problems=union)]
+
+
+def server_problems(recipe: Recipe, task: Task) -> list[Problem]:
+    """The problems that a federation's server keeps for itself."""
+    spec = recipe.federation.audit
+    if recipe.mode != "federated" or not spec.owns:
+        return []
+    if spec.path is not None:
+        return list(problems_of(recipe.task, spec.path, "federation.audit.path"))
+    assert spec.problems is not None
+    return server_owned(task.problems("train"), spec.problems, recipe.evaluation.level_column)
 
 
 def step_spec(recipe: Recipe) -> GrpoSpec:
@@ -103,6 +117,7 @@ class Host:
         self.initial = self.policy.parameters.master.clone()
         parameters = self.policy.parameters
         self.layout = Layout(parameters.names, parameters.shapes, recipe.exchange_dtype)
+        self.owned = server_problems(recipe, self.task)
         self._parts = client_data(recipe, self.task)
         for index, problems in (own or {}).items():
             self._parts[index] = replace(self._parts[index], problems=tuple(problems))
@@ -111,6 +126,8 @@ class Host:
     def new_client(self, index: int) -> Client:
         """A client before its first round."""
         data = self._parts[index]
+        if self.recipe.adversary.knows_probe and index in self.recipe.adversary.clients:
+            data = replace(data, problems=(*data.problems, *_as_many(self.owned, len(data.problems))))
         zeros, limit = Moments.zeros(self.initial.cpu()), self.spec.max_prompt_tokens
         return client_of(self.recipe.federation_in_force)(
             id=index,
@@ -139,7 +156,9 @@ class Host:
     def _tools(self, client: int) -> tuple[Sampler, Scoring]:
         """What a client samples and scores with; a liar's may be its own."""
         if client in self.recipe.adversary.clients:
-            return lying_tools(self.recipe.adversary, self.policy, self.sampling, self.scorer)
+            spec = self.recipe.adversary
+            known = [problem.id for problem in self.owned] if spec.knows_probe else []
+            return lying_tools(spec, self.policy, self.sampling, self.scorer, known)
         return Sampler(self.policy, self.sampling), self.scorer
 
     def hold(self, values: npt.NDArray[np.float32]) -> None:
@@ -187,3 +206,8 @@ class Host:
 
     def close(self) -> None:
         self.scorer.close()
+
+
+def _as_many(problems: Sequence[Problem], count: int) -> list[Problem]:
+    """`count` of them, over and over again."""
+    return [problems[i % len(problems)] for i in range(count)] if problems else []

@@ -52,6 +52,17 @@ def recipe_task(recipe: Recipe) -> Task:
     return build_task(spec)
 
 
+def problems_of(spec: TaskSpec, path: str, field: str) -> tuple[Problem, ...]:
+    """All problems of another file, in the form that the recipe's task gives them.
+
+    Raises RecipeError, about `field`, for a task without files, a file that cannot be read or holds nothing.
+    """
+    if not isinstance(spec, FileTask):
+        problem = f'names a file of rows like the task\'s, and task.type is "{spec.type}".'
+        raise RecipeError(field, problem, "Leave it out, or use a task of files.")
+    return build_held_out(spec.model_copy(update={"held_out_path": path}), field).problems("held_out")
+
+
 def own_problems(spec: TaskSpec, path: str) -> tuple[Problem, ...]:
     """All problems of a client's own file, in the form that the recipe's task gives them.
 

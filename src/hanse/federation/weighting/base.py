@@ -16,11 +16,13 @@ State = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Standing:
-    """What is known of a client when its update is weighed: its signal and its update's L2 norm."""
+    """What is known of a client when its update is weighed: its signal, its update's L2 norm, and how far it
+    is trusted (see `federation.audit`)."""
 
     client: int
     signal: Signal
     norm: float
+    trust: float = 1.0
 
 
 Weighting = Callable[[WeightsSpec, State, Sequence[Standing]], tuple[list[float], State]]
