@@ -106,3 +106,18 @@ def test_without_the_extra_a_run_says_what_to_install(monkeypatch, tmp_path):
     with pytest.raises(RecipeError, match=r"\[secure\]") as caught:
         run(tmp_path, *SECURE)
     assert caught.value.field == "federation.secure.enabled"
+
+
+def test_under_a_rule_of_one_factor_the_sum_is_over_the_other_alone(tmp_path):
+    """RoLoRA: a round's masked vector holds the factor that trains, and the plain run is the same."""
+    lora = {"policy": {"type": "tiny", "train": "lora"}, "rounds": 1}
+    rule = "federation.aggregation=rolora"
+    ours = run(tmp_path / "secure", *SECURE, rule, **lora)
+    theirs = run(tmp_path / "plain", rule, "federation.weighting=uniform", **lora)
+    (row,), pair = (
+        rounds(ours),
+        [run.folder / "rounds/000001/server-0000.safetensors" for run in (ours, theirs)],
+    )
+    secure, plain = (load_file(path)["master"].double() for path in pair)
+    assert (secure - plain).abs().max() <= row["secure/living"] * row["secure/step"] / 2 + 2.0**-23
+    assert 0.2 < row["comm/entries_up"] / (3 * plain.numel()) < 0.8

@@ -6,6 +6,7 @@ from hanse.cli.estimate import traffic
 from hanse.cli.sizes import Sizes
 from hanse.errors import RecipeError
 from hanse.privacy.secure.fixed_point import modulus_for
+from hanse.recipe.advice import advice
 from hanse.recipe.load import load_recipe
 from hanse.recipe.model import GrpoSpec
 from hanse.recipe.secure import Reach, SecureSpec, adam_bound, word_bytes
@@ -129,3 +130,11 @@ def test_the_check_says_what_masked_uploads_come_to():
         for on in (True, False)
     )
     assert (masked[0].size, plain[0].size) == (5 * 1000 * 4, 5 * 1000 * 2)
+
+
+def test_notes_on_patience_and_on_what_masks_cost():
+    told = advice(recipe({"exchange_dtype": "bfloat16"}))
+    assert sum("one client can spoil a sum" in note for note in told) == 1
+    assert sum("masked updates are noise" in note for note in told) == 1
+    quiet = advice(recipe(runtime={"patience": 3}))
+    assert not [note for note in quiet if "federation.secure" in note]

@@ -30,6 +30,22 @@ def check_secure(recipe: Recipe) -> None:
         raise RecipeError(*found[0])
 
 
+def notes(recipe: Recipe) -> Iterator[str]:
+    """Advice: what a rejected sum means for a run, and what masks cost."""
+    if recipe.mode != "federated" or not recipe.federation.secure.enabled:
+        return
+    if recipe.runtime.patience == 1:
+        yield (
+            "runtime.patience = 1 with federation.secure: one rejected sum ends the run, and one client can "
+            "spoil a sum; patience = 3 tries again with new keys."
+        )
+    if recipe.exchange_dtype == "bfloat16":
+        yield (
+            "federation.secure sends 4 bytes or more of every entry, where bfloat16 patches send little: "
+            'masked updates are noise. policy.train = "lora" has fewer entries.'
+        )
+
+
 def _exchange(spec: FederationSpec) -> Iterator[_REFUSED]:
     """A masked vector has all entries, whole numbers each."""
     if spec.budget.fraction is not None or spec.budget.bits is not None:
