@@ -5,9 +5,9 @@
 Multi-Krum: distances, choice and mean, from float32 values in memory to the new model. Peer: Flower's
 `select_multikrum` and `aggregate_arrayrecords`. Geometric median: Flower has none; the peer is the published
 form, eight passes over the updates, in numpy. Ours runs up to 100 steps, on inner products. The two sides run
-in turn; seconds are of the processor, on one thread. "Lost" is the largest relative error of squared distances
-among honest clients, beside a float64 reference: Flower takes them between float32 values, ours between float64
-updates. "Difference" is the largest between the two results, in typical steps of an entry.
+in turn; seconds are of the processor, on one thread. "Lost" is the largest relative error of squared
+distances among honest clients, beside a float64 reference: Flower takes them between float32 values, ours
+between float64 updates. "Difference" is the largest between the two results, in typical steps of an entry.
 """
 
 from __future__ import annotations
