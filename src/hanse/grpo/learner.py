@@ -78,7 +78,7 @@ class Learner:
         such an update is never applied.
         """
         self.policy.model.eval()
-        spec, metrics = self.spec, _Accumulator()
+        spec, metrics = self.spec, Accumulator()
         whole = pack(groups, mask_truncated=spec.mask_truncated)
         updates = spec.mini_batches
         if self._needs_old_logp:
@@ -130,7 +130,7 @@ class Learner:
         wanted = self.state.micro_batch or self.spec.micro_batch or affordable
         return fitting_micro_batch(wanted, group_size)
 
-    def _update(self, part: Batch, denominators: Totals, lr: float, metrics: _Accumulator) -> None:
+    def _update(self, part: Batch, denominators: Totals, lr: float, metrics: Accumulator) -> None:
         busy = part if self.spec.beta > 0 else without_idle_groups(part)
         if not busy.prompts_P or not bool(busy.mask_PGT.any()):
             self.state.counters["skipped_steps"] += 1
@@ -138,7 +138,7 @@ class Learner:
         self._accumulate(busy, denominators, metrics)
         self._apply(lr, metrics)
 
-    def _apply(self, lr: float, metrics: _Accumulator) -> None:
+    def _apply(self, lr: float, metrics: Accumulator) -> None:
         """Move the policy by the gradient that was summed up."""
         grad = self.policy.parameters.grad
         assert grad is not None
@@ -167,12 +167,12 @@ class Learner:
                 f"was applied. Lower grpo.lr (now {self.spec.lr:g}) or grpo.max_grad_norm, or use float32."
             )
 
-    def _accumulate(self, busy: Batch, denominators: Totals, metrics: _Accumulator) -> None:
+    def _accumulate(self, busy: Batch, denominators: Totals, metrics: Accumulator) -> None:
         """Sum the gradients of all micro-batches."""
         _, G, T = busy.tokens_PGT.shape
 
-        def sum_up(rollouts: int) -> _Accumulator:
-            attempt = _Accumulator()
+        def sum_up(rollouts: int) -> Accumulator:
+            attempt = Accumulator()
             self.policy.parameters.start_gradients()
             for micro in micro_batches(busy, rollouts):
                 self._backward(micro, denominators, attempt)
@@ -192,7 +192,7 @@ class Learner:
             self.state.micro_batch = fitting_micro_batch(rollouts // 2, group_size)
             self.state.counters["oom_halvings"] += 1
 
-    def _backward(self, micro: Batch, denominators: Totals, metrics: _Accumulator) -> None:
+    def _backward(self, micro: Batch, denominators: Totals, metrics: Accumulator) -> None:
         P, G, T = micro.tokens_PGT.shape
         logp = completion_logprobs(self.policy, micro.prompts_P, micro.tokens_PGT, self.spec.temperature)
         old = logp.detach() if micro.old_logp_PGT is None else micro.old_logp_PGT
@@ -215,7 +215,7 @@ class Learner:
         gap = (logp.detach() - micro.sampler_logp_PGT).abs()[micro.mask_PGT]
         metrics.add("sampling/sampling_logp_difference/mean", float(gap.sum()), gap.numel())
 
-    def _penalty(self, logp: Tensor, micro: Batch, metrics: _Accumulator) -> Tensor | None:
+    def _penalty(self, logp: Tensor, micro: Batch, metrics: Accumulator) -> Tensor | None:
         if self.spec.beta == 0 or self.spec.objective == "rloo":
             return None
         with torch.no_grad(), self.policy.reference():
@@ -240,7 +240,7 @@ class Learner:
         return weight.reshape(-1, weight.shape[-1])
 
 
-class _Accumulator:
+class Accumulator:
     """Sums and counts of a step's metrics."""
 
     def __init__(self) -> None:
@@ -261,7 +261,7 @@ class _Accumulator:
         self.add("clip_ratio/high_mean", high, clippable)
         self.add("clip_ratio/region_mean", low + high, clippable)
 
-    def merge(self, other: _Accumulator) -> None:
+    def merge(self, other: Accumulator) -> None:
         self._updates += 1
         self._sums.update(other._sums)
         self._counts.update(other._counts)
