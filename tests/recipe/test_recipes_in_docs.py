@@ -11,10 +11,11 @@ import pytest
 from hanse.recipe.advice import advice
 from hanse.recipe.load import load_recipe
 from hanse.recipe.robust import RobustName, RobustSpec
+from hanse.recipe.secure import SecureSpec
 
 FOLDER = Path(__file__).parents[2] / "docs" / "methods"
 FENCE = re.compile(r"^```toml\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PAGES = ("fed-grpo.md", "rivals.md", "robust.md")
+PAGES = ("fed-grpo.md", "rivals.md", "robust.md", "secure-aggregation.md")
 BLOCKS = [(page, text) for page in PAGES for text in FENCE.findall((FOLDER / page).read_text())]
 
 
@@ -35,6 +36,7 @@ def test_every_option_of_the_federation_is_described_somewhere() -> None:
         spec.BudgetSpec,
         spec.ScreeningSpec,
         RobustSpec,
+        SecureSpec,
         spec.FederationSpec,
     )
     missing = [name for section in sections for name in section.model_fields if name not in text]
