@@ -15,6 +15,8 @@ from hanse.grpo.advantages import group_advantages, group_mean_std, informative
 from hanse.grpo.batch import pack, stack_padded
 from hanse.grpo.learner import Learner
 from hanse.grpo.screen import Draw, Rollouts, fresh_groups, joined_groups, screen_then_deepen
+from hanse.grpo.shaping.shape import Metrics, Shaped, mass_of_equal_groups, shape_rewards, token_credit
+from hanse.policy.policy import Policy
 from hanse.policy.rollout import Group, length_mask
 from hanse.policy.sampler import Sampler
 from hanse.recipe.model import GrpoSpec
@@ -82,12 +84,10 @@ def grpo_step(
     groups, looks = _gather(gathered, draw, sampler, scorer, spec, watch)
     if sampler.halvings > halvings:
         learner.state.counters["oom_halvings"] += sampler.halvings - halvings
-    charged = charged_rewards(groups, learner) if spec.objective == "rloo" and spec.beta > 0 else None
-    if groups[0].advantages_G is None:
-        assign_advantages(groups, spec, charged)
+    shaped = compare(groups, spec, learner, sampler.policy) if groups[0].advantages_G is None else {}
     if weigh is not None:
         weigh(groups)
-    metrics = rollout_metrics(groups) | gathered.metrics()
+    metrics = rollout_metrics(groups) | gathered.metrics() | shaped
     watch.lap("score")
     metrics |= learner.step(groups)
     watch.lap("train")
@@ -195,6 +195,23 @@ def rewards_of(groups: Sequence[Group]) -> Tensor:
     return torch.stack([g.rewards_G for g in groups if g.rewards_G is not None])
 
 
+def compare(groups: Sequence[Group], spec: GrpoSpec, learner: Learner, policy: Policy) -> Metrics:
+    """Write advantages into scored groups, of their rewards as the recipe shapes them; metrics of shaping."""
+    rewards, shaping, shaped = rewards_of(groups), spec.shaping, Shaped(rewards_of(groups), {})
+    texts = [policy.decode(g.token_ids_G()) for g in groups] if shaping.enabled else []
+    if shaping.enabled:
+        progress = learner.state.step / max(1, learner.total_steps)
+        shaped = shape_rewards(groups, texts, rewards, shaping, progress)
+    metrics, own = dict(shaped.metrics), shaped.rewards_PG
+    if shaping.bot.enabled:
+        scaled = spec.scale != "none"
+        metrics |= token_credit(groups, texts, own, shaping.bot, policy.decode, scaled=scaled)
+    else:
+        charged = spec.objective == "rloo" and spec.beta > 0
+        assign_advantages(groups, spec, charged_rewards(groups, learner, own) if charged else own)
+    return metrics | mass_of_equal_groups(groups, rewards) if shaping.enabled else metrics
+
+
 def assign_advantages(groups: Sequence[Group], spec: GrpoSpec, rewards_PG: Tensor | None = None) -> None:
     """Write advantages into all groups at once (their batch std, if asked for, spans them all).
 
@@ -206,12 +223,16 @@ def assign_advantages(groups: Sequence[Group], spec: GrpoSpec, rewards_PG: Tenso
         g.advantages_G = row
 
 
-def charged_rewards(groups: Sequence[Group], learner: Learner) -> Tensor:
-    """Rewards less RLOO's KL: beta times log(policy / reference) of each whole sequence. Shape (P, G)."""
+def charged_rewards(groups: Sequence[Group], learner: Learner, rewards_PG: Tensor | None = None) -> Tensor:
+    """Rewards less RLOO's KL: beta times log(policy / reference) of each whole sequence. Shape (P, G).
+
+    They are the groups' own unless others are given.
+    """
     batch = pack([replace(g, advantages_G=torch.zeros(g.size)) for g in groups])
     ref = learner.reference_logprobs(batch)
     divergence = torch.where(batch.mask_PGT, batch.sampler_logp_PGT - ref, 0.0).sum(-1).double()
-    return rewards_of(groups) - learner.spec.beta * divergence.cpu()
+    rewards = rewards_of(groups) if rewards_PG is None else rewards_PG
+    return rewards - learner.spec.beta * divergence.cpu()
 
 
 def rollout_metrics(groups: Sequence[Group]) -> dict[str, float]:

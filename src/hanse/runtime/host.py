@@ -21,6 +21,7 @@ from hanse.federation.wire.layout import Layout
 from hanse.grpo.evaluation import EvaluationJob, LevelResult, evaluate_level, levels_by_split
 from hanse.grpo.learner import Learner, LearnerState, summed
 from hanse.grpo.optimiser import Moments
+from hanse.grpo.shaping.shape import prepare
 from hanse.grpo.step import Scoring
 from hanse.policy.build import build_policy
 from hanse.policy.policy import Policy
@@ -112,6 +113,7 @@ class Host:
         self.policy: Policy = build_policy(recipe.policy, recipe.start_seed, start, self.task.vocabulary)
         self.scorer = Scorer(recipe.rewards or self.task.default_rewards, recipe.scoring)
         self.spec = step_spec(recipe)
+        prepare(self.spec.shaping)
         self.sampling = sampling_of(self.spec, self.policy.vocabulary)
         self.learner = Learner(self.policy, self.spec, recipe.rounds * self.spec.local_steps)
         self.initial = self.policy.parameters.master.clone()

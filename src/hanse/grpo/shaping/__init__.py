@@ -1,0 +1,1 @@
+"""Reward shaping: what becomes of a group's rewards before they are compared."""
