@@ -67,7 +67,11 @@ def test_a_saved_model_is_read_from_its_header(tmp_path: Path) -> None:
     model.save_pretrained(tmp_path)
     found = sizes(HfPolicy(type="hf", path=str(tmp_path), train="full"))
     assert found is not None
-    assert found.total == found.trainable == sum(p.numel() for p in model.parameters())
+    assert found.total == sum(p.numel() for p in model.parameters())
+    assert found.trainable == found.total - model.get_input_embeddings().weight.numel()
+    whole = sizes(HfPolicy(type="hf", path=str(tmp_path), train="full", embeddings="train"))
+    assert whole is not None
+    assert whole.trainable == found.total
     lora = sizes(HfPolicy(type="hf", path=str(tmp_path), lora=LoraSpec(rank=2, targets=["q_proj", "v_proj"])))
     assert lora is not None
     assert lora.trainable == 2 * 2 * 2 * (64 + 64)

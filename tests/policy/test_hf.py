@@ -141,3 +141,36 @@ def test_gradient_checkpointing_changes_memory_not_gradients(architecture, train
     torch.testing.assert_close(results[True][0], results[False][0], atol=5e-6, rtol=0)
     plain = results[False][1]
     assert (results[True][1] - plain).norm() < 1e-5 * plain.norm()
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2"])
+def test_the_tables_of_tokens_rest_unless_asked_to_train(architecture, tmp_path):
+    path = write_model(tmp_path / "m", architecture)
+    policy = policy_of(path)
+    tables = [policy.model.get_input_embeddings().weight, policy.model.get_output_embeddings().weight]
+    before = [table.detach().clone() for table in tables]
+    train_steps(policy)
+    assert all(torch.equal(table, old) for table, old in zip(tables, before, strict=True))
+    assert not any("embed" in name or "lm_head" in name for name in policy.parameters.names)
+    whole = policy_of(path, embeddings="train")
+    frozen = sum(table.numel() for table in {id(t): t for t in tables}.values())
+    assert whole.parameters.numel == policy.parameters.numel + frozen
+    first = whole.model.get_input_embeddings().weight.detach().clone()
+    train_steps(whole)
+    assert not torch.equal(whole.model.get_input_embeddings().weight, first)
+
+
+def test_changed_frozen_tables_are_told(llama, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    from hanse.errors import RunError
+    from hanse.policy.export import load_trained
+
+    save_policy(policy_of(llama), tmp_path / "out")
+    assert load_trained(tmp_path / "out").parameters.names == policy_of(llama).parameters.names
+    file = tmp_path / "out" / "model.safetensors"
+    tensors = load_file(file)
+    tensors["model.embed_tokens.weight"][3] += 1
+    save_file(tensors, file, metadata={"format": "pt"})
+    with pytest.raises(RunError, match="frozen tensors are not those"):
+        load_trained(tmp_path / "out")

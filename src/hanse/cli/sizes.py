@@ -94,9 +94,18 @@ def sizes(policy: PolicySpec, vocabulary: int = TINY_VOCABULARY) -> Sizes | None
 def _counted(shapes: Shapes, policy: PolicySpec, llama: _Llama) -> Sizes:
     total = sum(math.prod(shape) for shape in shapes.values())
     matrices = [] if policy.train == "full" else _adapted(shapes, policy.lora)
-    trainable = total if policy.train == "full" else policy.lora.rank * sum(map(sum, matrices))
+    full = total - _resting(shapes, policy)
+    trainable = full if policy.train == "full" else policy.lora.rank * sum(map(sum, matrices))
     cache = 2 * llama.layers * llama.key_width
     return Sizes(total, trainable, llama.vocabulary, cache, sum(map(math.prod, matrices)))
+
+
+def _resting(shapes: Shapes, policy: PolicySpec) -> int:
+    """Entries of the tables of tokens, where they do not train."""
+    if isinstance(policy, TinyPolicy) or policy.embeddings == "train":
+        return 0
+    tables = ("embed_tokens.weight", "lm_head.weight", "wte.weight")
+    return sum(math.prod(shape) for name, shape in shapes.items() if name.endswith(tables))
 
 
 def _adapted(shapes: Shapes, lora: LoraSpec) -> list[tuple[int, ...]]:

@@ -14,7 +14,15 @@ from transformers import PreTrainedModel
 
 from hanse import __version__
 from hanse.errors import RecipeError, RunError
-from hanse.policy.hf import BASE_FOLDER, assemble, find_device, load_base, load_pretrained, quiet
+from hanse.policy.hf import (
+    BASE_FOLDER,
+    assemble,
+    find_device,
+    freeze_tables,
+    load_base,
+    load_pretrained,
+    quiet,
+)
 from hanse.policy.lora import (
     ADAPTER,
     CONFIG_FILE,
@@ -63,7 +71,15 @@ def _record(policy: Policy) -> dict[str, Any]:
         "dtype": str(_dtype(base_state(policy.model))).removeprefix("torch."),
         "trained_sha256": policy.parameters.sha256(),
     }
-    return record | ({"base_sha256": base_sha256(policy.model)} if policy.lora else {})
+    if policy.lora:
+        return record | {"base_sha256": base_sha256(policy.model)}
+    return record | ({"frozen_sha256": frozen} if (frozen := _frozen_sha256(policy.model)) else {})
+
+
+def _frozen_sha256(model: PreTrainedModel) -> str | None:
+    """Over what does not train of a model trained in full; None where all of it does."""
+    frozen = sorted((name, p) for name, p in model.named_parameters() if not p.requires_grad)
+    return sha256_of(frozen) if frozen else None
 
 
 def _merged_record(policy: Policy) -> dict[str, Any]:
@@ -234,6 +250,10 @@ def _load_recorded(
         loaded = load_pretrained(str(folder), None, dtype, device)
         if loaded.unexpected:
             raise RunError(f"{folder}: unexpected tensors, first {loaded.unexpected[0]}.")
+        if "frozen_sha256" in record:
+            freeze_tables(loaded.model)
+            if _frozen_sha256(loaded.model) != record["frozen_sha256"]:
+                raise RunError(f"{folder}: the frozen tensors are not those that were saved.")
         return assemble(loaded, loaded.model, lora=False)
     base = load_base(folder, dtype, device)
     if base_sha256(base.model) != record["base_sha256"]:

@@ -73,6 +73,8 @@ def make_policy(loaded: Pretrained, spec: HfPolicy, seed: int) -> Policy:
         raise unsupported(model, "its layers keep other states than keys and values")
     if not lora:
         _refuse_untrainable(model, spec.dtype)
+        if spec.embeddings == "freeze":
+            freeze_tables(model)
     trained = add_lora(model, spec.lora, seed) if lora else model
     return assemble(loaded, trained, lora=lora, shared_prompt=not spec.gradient_checkpointing)
 
@@ -98,6 +100,14 @@ def assemble(loaded: Pretrained, model: Any, *, lora: bool, shared_prompt: bool 
         base_files=loaded.files,
         shared_prompt=shared_prompt,
     )
+
+
+def freeze_tables(model: PreTrainedModel) -> None:
+    """What turns tokens into vectors and back no longer trains."""
+    ends: list[Any] = [model.get_input_embeddings(), model.get_output_embeddings()]
+    for end in ends:
+        if end is not None:
+            end.weight.requires_grad_(False)
 
 
 def unsupported(model: PreTrainedModel, why: str) -> RecipeError:
