@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from hanse import __version__
+from hanse.cli import consensus
 from hanse.cli.check import check
 from hanse.cli.env import env
 from hanse.cli.eval import evaluate
@@ -48,6 +49,11 @@ VERBS: dict[str, Callable[..., None]] = {
 }
 for name, verb in VERBS.items():
     app.command(name)(guarded(verb))
+
+_consensus = typer.Typer(no_args_is_help=True, help="Intermediate results that right solutions share.")
+_consensus.command("build")(guarded(consensus.build))
+_consensus.callback()(lambda: None)
+app.add_typer(_consensus, name="consensus")
 
 
 def _version(asked: bool) -> None:

@@ -38,6 +38,14 @@ def evaluate(
     typer.echo(json.dumps(result, indent=2)) if as_json else _print(result)
 
 
+_PROCESS = {
+    "pass@samples": "solved",
+    "distinct solutions": "distinct_solutions",
+    "node coverage (NCR)": "ncr",
+    "tokens per node (TPN)": "tpn",
+}
+
+
 def _print(result: Mapping[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -47,6 +55,9 @@ def _print(result: Mapping[str, Any]) -> None:
         if isinstance(result.get(key), int | float):
             table.add_row(label, f"{result[key]:.3f}")
     by_level = result.get("by_level")
+    for label, key in _PROCESS.items():
+        if isinstance(result.get(key), int | float):
+            table.add_row(label, f"{result[key]:.3f}")
     for level, accuracy in by_level.items() if isinstance(by_level, Mapping) else ():
         table.add_row(f"level {level}", f"{accuracy:.3f}")
     Console().print(table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -47,9 +47,15 @@ class LevelResult:
     records: tuple[dict[str, Any], ...] = ()
     errors: tuple[str, ...] = ()
     shown: float | None = None
+    process: Mapping[str, float] = field(default_factory=dict)
+    """Figures about the way to the answer, where asked for (`grpo.process`)."""
 
     def to_row(self) -> dict[str, Any]:
         return asdict(self)
+
+
+Process = Callable[[Sequence[Problem], Sequence[str], Sequence[int], Sequence[float]], Mapping[str, float]]
+"""(problems, completions, their lengths in tokens, marks; NaN = unscored) -> figures by name."""
 
 
 def level_of(problem: Problem, column: str) -> str:
@@ -88,9 +94,10 @@ def evaluate_level(
     job: EvaluationJob,
     seed: int,
     shows: Callable[[str], bool] | None = None,
+    process: Process | None = None,
 ) -> LevelResult:
     """Sample and score one job. The same job gives the same random numbers for every policy. `shows`: whether
-    a completion has what is counted as `LevelResult.shown`."""
+    a completion has what is counted as `LevelResult.shown`; `process`: reads the way to the answer."""
     problems = choose(pool, job.problems, seed, "evaluation", job.split, job.level)
     samples = 1 if job.greedy else job.samples
     sampler = Sampler(policy, replace(sampling, greedy=job.greedy))
@@ -111,6 +118,7 @@ def evaluate_level(
         records=tuple(_records(job, problems, texts, scores.totals_N, samples)),
         errors=scores.examples,
         shown=None if shows is None else float(np.mean([shows(text) for text in texts])),
+        process={} if process is None else process(repeated, texts, list(map(len, ids)), marks.tolist()),
     )
 
 
@@ -150,6 +158,13 @@ def _records(
     return rows
 
 
+def _process(results: Sequence[LevelResult]) -> dict[str, float]:
+    """Means over the levels that have a figure."""
+    names = dict.fromkeys(name for r in results for name in r.process)
+    found = {name: [r.process[name] for r in results if name in r.process] for name in names}
+    return {name: sum(values) / len(values) for name, values in found.items()}
+
+
 def summarise(results: Sequence[LevelResult], weights: Mapping[str, int] | None = None) -> dict[str, Any]:
     """Mean over levels, mean weighted by `weights` (training problems a level), and the worst level."""
     known = {r.level: r.accuracy for r in results if r.accuracy is not None}
@@ -164,6 +179,7 @@ def summarise(results: Sequence[LevelResult], weights: Mapping[str, int] | None 
     shares = {level: (weights or {}).get(level, 0) for level in known}
     shown = [r.shown for r in results if r.shown is not None]
     planted = {"attack_success": sum(shown) / len(shown)} if shown else {}
+    planted |= _process(results)
     total = sum(shares.values())
     by_sample = sum(known[k] * n for k, n in shares.items()) / total if total else None
     return planted | {

@@ -106,6 +106,7 @@ class EvaluationSpec(Section):
 
     `sampler`: "plain" draws from all of the policy's distribution; "training" as `[grpo]` does. Under a small
     top-k or top-p training never sees what lies outside, whose mass may then grow: the two can differ much.
+    `distinct`: count distinct solutions; `nodes`: a file of consensus nodes, for coverage and tokens per node.
     """
 
     every: int = Field(default=1, ge=1)
@@ -115,6 +116,8 @@ class EvaluationSpec(Section):
     level_column: str = "level"
     final_problems_per_level: int = Field(default=256, ge=1)
     final_samples: int = Field(default=4, ge=1)
+    distinct: bool = False
+    nodes: str | None = None
     stop_at: float | None = Field(default=None, gt=0, le=1)
     patience: int | None = Field(default=None, ge=1)
 

@@ -21,6 +21,7 @@ from hanse.federation.wire.layout import Layout
 from hanse.grpo.evaluation import EvaluationJob, LevelResult, evaluate_level, levels_by_split
 from hanse.grpo.learner import Learner, LearnerState, summed
 from hanse.grpo.optimiser import Moments
+from hanse.grpo.process import process_of
 from hanse.grpo.shaping.shape import prepare
 from hanse.grpo.step import Scoring
 from hanse.policy.build import build_policy
@@ -114,6 +115,7 @@ class Host:
         self.scorer = Scorer(recipe.rewards or self.task.default_rewards, recipe.scoring)
         self.spec = step_spec(recipe)
         prepare(self.spec.shaping)
+        self._process = process_of(recipe.evaluation)
         self.sampling = sampling_of(self.spec, self.policy.vocabulary)
         self.learner = Learner(self.policy, self.spec, recipe.rounds * self.spec.local_steps)
         self.initial = self.policy.parameters.master.clone()
@@ -173,7 +175,8 @@ class Host:
         sampling = evaluation_sampling(self.recipe.evaluation, self.sampling)
         spec = self.recipe.adversary
         planted = partial(shows, spec.plant) if spec.trains == "poison" else None
-        return evaluate_level(self.policy, sampling, self.scorer, pool, job, self.recipe.seed, planted)
+        tools = (self.policy, sampling, self.scorer)
+        return evaluate_level(*tools, pool, job, self.recipe.seed, planted, self._process)
 
     def evaluate(self, values: Tensor, job: EvaluationJob) -> LevelResult:
         """One evaluation job with the given parameter values, flat float32."""

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 from hanse.recipe.shaping import BotSpec, ChatSpec
 from hanse.tasks.chat import ChatError, ask
@@ -59,6 +59,7 @@ def by_arithmetic(worked_N: Sequence[Worked]) -> list[list[int] | None]:
     return [[does_sums(step) for step in worked.steps] for worked in worked_N]
 
 
+@lru_cache(maxsize=1 << 14)
 def does_sums(step: str) -> int:
     """1 where every equality of numbers holds, -1 where one does not, 0 without any."""
     found = [one.holds for one in equalities(step) if one.holds is not None]

@@ -20,7 +20,7 @@ from hanse.grpo.shaping.consensus.nodes import question_of
 from hanse.grpo.shaping.consensus.store import load_nodes
 from hanse.grpo.shaping.embedders import embedder_of
 from hanse.grpo.shaping.judges import Worked, judge_of
-from hanse.grpo.shaping.steps import Decode, step_spans, token_spans
+from hanse.grpo.shaping.steps import Decode, pieces, step_spans, token_spans
 from hanse.policy.rollout import Group
 from hanse.recipe.shaping import BotSpec, ConsensusSpec, DraSpec, ShapingSpec
 
@@ -151,11 +151,13 @@ def _local_rewards(
         for text, own in zip(texts, row, strict=True)
     ]
     judged = judge_of(spec)(worked)
-    for p, group in enumerate(groups):
-        for i, ids in enumerate(group.token_ids_G()):
-            given = judged[p * group.size + i]
+    ids_PG = [group.token_ids_G() for group in groups]
+    piece_of = pieces([ids for row in ids_PG for ids in row], decode)
+    for p, row in enumerate(ids_PG):
+        for i, ids in enumerate(row):
+            given = judged[p * len(row) + i]
             if given:
-                places = token_spans(ids, texts_PG[p][i], spans[p][i], decode)
+                places = token_spans(ids, texts_PG[p][i], spans[p][i], piece_of, decode)
                 local[p, i] = bot.spread_over(places, bot.settled(given, spec.after_error), width)
     return local, _verdict_metrics(judged)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 
 from hanse.tasks.statements import before_answer
@@ -32,10 +32,18 @@ def step_spans(text: str, within: str) -> list[range]:
     return spans
 
 
-def token_spans(ids: Sequence[int], text: str, spans_S: Sequence[range], decode: Decode) -> list[range]:
+def pieces(ids_N: Sequence[Sequence[int]], decode: Decode) -> dict[int, str]:
+    """What each token that occurs says by itself."""
+    distinct = sorted({i for ids in ids_N for i in ids})
+    return dict(zip(distinct, decode([[i] for i in distinct]), strict=True)) if distinct else {}
+
+
+def token_spans(
+    ids: Sequence[int], text: str, spans_S: Sequence[range], piece_of: Mapping[int, str], decode: Decode
+) -> list[range]:
     """The tokens that write each span's characters. Tokens are never made anew from text: their pieces are
     added up where they give the text, else beginnings of the completion are decoded."""
-    ends = _ends(ids, text, decode)
+    ends = _ends([piece_of[i] for i in ids], text)
 
     def written(count: int) -> int:
         return ends[count] if ends is not None else len(decode([ids[:count]])[0])
@@ -47,14 +55,11 @@ def token_spans(ids: Sequence[int], text: str, spans_S: Sequence[range], decode:
     return [range(max(0, first(span.start + 1) - 1), min(len(ids), first(span.stop))) for span in spans_S]
 
 
-def _ends(ids: Sequence[int], text: str, decode: Decode) -> list[int] | None:
-    """Characters written by the first 0, 1, … tokens; None where pieces decoded alone do not add up."""
-    distinct = sorted(set(ids))
-    piece_of = dict(zip(distinct, decode([[i] for i in distinct]), strict=True)) if distinct else {}
-    pieces = [piece_of[i] for i in ids]
-    if "".join(pieces) == text:
-        return list(accumulate(map(len, pieces), initial=0))
-    if " ".join(piece for piece in pieces if piece) == text:
-        spaced = [len(piece) + 1 if piece else 0 for piece in pieces]
+def _ends(written: Sequence[str], text: str) -> list[int] | None:
+    """Characters in the first 0, 1, … pieces; None where they do not add up to the text."""
+    if "".join(written) == text:
+        return list(accumulate(map(len, written), initial=0))
+    if " ".join(piece for piece in written if piece) == text:
+        spaced = [len(piece) + 1 if piece else 0 for piece in written]
         return [max(0, end - 1) for end in accumulate(spaced, initial=0)]
     return None
