@@ -29,6 +29,7 @@ class LessonsSpec(Section):
     on training problems. Shares of what it reads: `phrases` of all are a bare phrase; of the others,
     `wrong_format` are right in a form that earns nothing, `chatter` have a phrase's fragment before the
     first step. `two_and_two`: share of problems that begin with 2 + 2, beyond their natural one.
+    `other_orders`: share of solutions that add the numbers in another order than the problem's.
     """
 
     max_steps: int = Field(default=600, ge=0)
@@ -39,6 +40,7 @@ class LessonsSpec(Section):
     chatter: float = Field(default=0.02, ge=0, le=1)
     phrases: float = Field(default=0.08, ge=0, le=1)
     two_and_two: float = Field(default=0.05, ge=0, le=1)
+    other_orders: float = Field(default=0.0, ge=0, le=1)
 
 
 class WorkedSumsTask(Section):

@@ -60,10 +60,16 @@ class _Source:
 
     def _steps(self, problem: Problem, draw: np.random.Generator) -> list[str]:
         """The steps, some of them more than once; the last of a program only once."""
-        steps = self.form.steps(*problem.metadata["operands"])
+        steps = self.form.steps(*self._operands(problem, draw))
         last = [] if self.form.name == "rationale" else [steps.pop()]
         times = [min(_MOST, int(draw.geometric(1 - _AGAIN))) for _ in steps]
         return [step for step, count in zip(steps, times, strict=True) for _ in range(count)] + last
+
+    def _operands(self, problem: Problem, draw: np.random.Generator) -> tuple[int, int, int]:
+        a, b, c = problem.metadata["operands"]
+        if self.spec.other_orders and draw.random() < self.spec.other_orders:
+            return (a, c, b) if draw.random() < 0.5 else (b, c, a)
+        return a, b, c
 
     def _wrong(self, problem: Problem, draw: np.random.Generator) -> str:
         """The right way in a form that earns nothing: without an end, without tags, or without the way."""
