@@ -13,6 +13,7 @@ from hanse.adversary.completions.success import success_rate
 from hanse.adversary.lying_node import LyingNode
 from hanse.grpo.evaluation import EvaluationJob, LevelResult, evaluate_level, levels_by_split
 from hanse.grpo.learner import Learner, summed
+from hanse.grpo.process import process_of
 from hanse.policy.build import build_policy
 from hanse.policy.policy import Policy
 from hanse.randomness import derive_seed
@@ -53,6 +54,7 @@ class SwarmTraining:
         self._attack = COMPLETION_ATTACKS[recipe.adversary.completions.type]
         self._levels = levels_by_split(task, recipe.evaluation.level_column)
         self.history = History()
+        self._process = process_of(recipe.evaluation)
 
     @property
     def honest(self) -> list[Node]:
@@ -173,7 +175,13 @@ class SwarmTraining:
         )
         return [
             evaluate_level(
-                policy, sampling, self.scorer, self.levels(job.split)[job.level], job, self.recipe.seed
+                policy,
+                sampling,
+                self.scorer,
+                self.levels(job.split)[job.level],
+                job,
+                self.recipe.seed,
+                process=self._process,
             )
             for job in jobs
         ]

@@ -14,7 +14,7 @@ from hanse.runs.environment import environment
 from hanse.runs.report.formats import known
 from hanse.runs.report.reading import mean
 from hanse.runs.study.plan import Plan, best_trial
-from hanse.runs.study.records import Record, record
+from hanse.runs.study.records import PROCESS, Record, record
 from hanse.runs.study.statistics import Key, compare, holm, paired, summarise
 from hanse.runs.study.swarm import of_arm
 
@@ -79,6 +79,7 @@ def _arm(plan: Plan, arm: ArmSpec) -> dict[str, Any]:
         "runs": runs,
         **summarise(_values(runs, "accuracy")).to_json(),
         **{key: summarise(_values(runs, key)).to_json() for key in SUMMARISED},
+        **{key: summarise(found).to_json() for key in PROCESS if (found := _values(runs, key))},
         "by_level": _by_level(runs),
         "bytes": {way: mean(_values([run["bytes"] for run in runs], way)) for way in ("up", "down")},
         "rollouts": mean(_values(runs, "rollouts")),

@@ -13,6 +13,8 @@ from hanse.runs.study.statistics import rounds_to
 from hanse.runs.study.swarm import of_run
 
 Record = dict[str, Any]
+PROCESS = ("distinct_solutions", "ncr", "tpn")
+"""Told where the recipe's evaluation asks for them."""
 
 
 def record(job: Job, targets: Sequence[float], interest: Sequence[int] = ()) -> Record:
@@ -36,6 +38,7 @@ def record(job: Job, targets: Sequence[float], interest: Sequence[int] = ()) -> 
         "seconds": summary.get("seconds"),
         "policy_sha256": summary.get("policy_sha256"),
     }
+    found |= {key: final[key] for key in PROCESS if key in final}
     more = {"compression": _compression(rounds), "swarm": of_run(summary, rounds, interest)}
     return found | {key: value for key, value in more.items() if value is not None}
 
