@@ -140,7 +140,7 @@ class _Reader:
         if base is None or self._next() != "^":
             return base
         self.place += 1
-        exponent = self._atom(depth)
+        exponent = self._power(depth + 1)
         return None if exponent is None else Node("power", parts=(base, exponent))
 
     def _atom(self, depth: int) -> Node | None:
