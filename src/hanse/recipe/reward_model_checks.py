@@ -17,7 +17,6 @@ _USED = (
     "server",
     "screening",
     "participation",
-    "exchange_dtype",
     "moments",
 )
 """Options of `[federation]` that mean something here."""

@@ -40,6 +40,10 @@ def build_training(
         from hanse.runs.swarm import SwarmTraining
 
         return SwarmTraining(recipe, start, task)
+    if recipe.mode == "reward-model":
+        from hanse.runs.reward_model import RewardModelTraining
+
+        return RewardModelTraining(recipe, start, task)
     from hanse.runs.federated import FederatedTraining
 
     return FederatedTraining(recipe, start, names, idle=idle, elsewhere=elsewhere)

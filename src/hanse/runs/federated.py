@@ -16,7 +16,7 @@ from hanse.runs.cohorts import build_cohorts, exchange, load_cohorts, save_cohor
 from hanse.runs.models import Model, current_models
 from hanse.runs.quorum import Asked, meet_quorum
 from hanse.runs.rows import Row, exchanged, refusals, round_row, sparsity, step_rows, take_errors
-from hanse.runs.training import RoundResult
+from hanse.runs.training import RoundResult, export_policy
 from hanse.runtime.base import Runtime
 from hanse.runtime.host import Host
 from hanse.runtime.local import InTurn
@@ -111,6 +111,9 @@ class FederatedTraining:
     def policy(self, model: Model) -> Policy:
         self.host.policy.load(model.values)
         return self.host.policy
+
+    def export(self, model: Model, folder: Path, card: str) -> str:
+        return export_policy(self.policy(model), folder, card)
 
     def levels(self, split: Split) -> dict[str, list[Problem]]:
         return self.host.levels(split)

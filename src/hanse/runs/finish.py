@@ -6,12 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hanse.errors import RunError
-from hanse.policy.export import save_policy
-from hanse.policy.policy import Policy
 from hanse.runs.control import add_control
 from hanse.runs.model_card import model_card
 from hanse.runs.models import Model
 from hanse.runs.reporting import write_report
+from hanse.runs.reward_model_card import reward_model_card
 from hanse.runs.training import Training
 from hanse.runtime.state import load_tensors
 from hanse.storage import write_json
@@ -37,10 +36,8 @@ def finish(
     hashes = {}
     for i, model in enumerate(models):
         where = "" if model.name is None else f"/{model.name}"
-        _export(session, training.policy(replace(model, values=best[i])), f"policy-best{where}", summary)
-        policy = training.policy(model)
-        _export(session, policy, f"policy{where}", summary)
-        hashes[model.name] = policy.sha256()
+        _export(session, training, replace(model, values=best[i]), f"policy-best{where}", summary)
+        hashes[model.name] = _export(session, training, model, f"policy{where}", summary)
     summary["policy_sha256"] = hashes.get(None) or hashes
     add_control(folder, summary)
     write_json(folder.summary_path, summary)
@@ -64,7 +61,13 @@ def _best(session: Session, models: list[Model]) -> list[Tensor]:
     return best
 
 
-def _export(session: Session, policy: Policy, name: str, summary: dict[str, Any]) -> None:
+def _export(session: Session, training: Training, model: Model, name: str, summary: dict[str, Any]) -> str:
     target = session.folder.path / name
     target.parent.mkdir(parents=True, exist_ok=True)
-    save_policy(policy, target, card=model_card(session.recipe, summary, session.levels.partition_rows()))
+    return training.export(model, target, _card(session, summary))
+
+
+def _card(session: Session, summary: dict[str, Any]) -> str:
+    if session.recipe.mode == "reward-model":
+        return reward_model_card(session.recipe, summary)
+    return model_card(session.recipe, summary, session.levels.partition_rows())

@@ -24,7 +24,7 @@ from hanse.runs.models import Model
 from hanse.runs.rows import Row
 from hanse.runs.start import warmed_start
 from hanse.runs.swarm_rows import History, exchange_samples, round_rows
-from hanse.runs.training import RoundResult
+from hanse.runs.training import RoundResult, export_policy
 from hanse.runtime.host import evaluation_sampling, fitting, sampling_of
 from hanse.runtime.replicas import load_replica, save_replica
 from hanse.storage import write_json
@@ -185,6 +185,9 @@ class SwarmTraining:
             )
             for job in jobs
         ]
+
+    def export(self, model: Model, folder: Path, card: str) -> str:
+        return export_policy(self.policy(model), folder, card)
 
     def levels(self, split: Split) -> dict[str, list[Problem]]:
         return self._levels[split]

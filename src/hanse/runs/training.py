@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hanse.grpo.evaluation import EvaluationJob, LevelResult
+from hanse.policy.export import save_policy
 from hanse.policy.policy import Policy
 from hanse.runs.models import Model
 from hanse.runs.rows import Row
@@ -55,6 +56,10 @@ class Training(Protocol):
         """The model's policy with its values in place."""
         ...
 
+    def export(self, model: Model, folder: Path, card: str) -> str:
+        """Write a model as others load it, and return a hash over what was trained."""
+        ...
+
     def levels(self, split: Split) -> dict[str, list[Problem]]: ...
 
     def save(self, folder: Path) -> None:
@@ -70,3 +75,9 @@ class Training(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def export_policy(policy: Policy, folder: Path, card: str) -> str:
+    """Write a policy where plain transformers and peft load it from, and return its hash."""
+    save_policy(policy, folder, card=card)
+    return policy.sha256()

@@ -8,6 +8,7 @@ from typing import Any
 from hanse.runs.report.data import ReportData
 from hanse.runs.report.formats import MISSING, difference, duration, fixed, known, plural, signed, size
 from hanse.runs.report.markup import Html, Section, escape, section, tag
+from hanse.runs.report.outcome import accuracy_words
 from hanse.runs.report.reading import BY_LEVEL, clients, levels, name_level, numbered, part, points, settings
 from hanse.runs.report.swarm_words import who_exchanged
 from hanse.runs.report.tables import arrow, change, table, tiles
@@ -47,6 +48,7 @@ def _who(data: ReportData) -> str:
         "central": "One learner trained on everybody's problems by GRPO",
         "local": f"{plural(many, 'client')} each trained a model of their own by GRPO",
         "swarm": who_exchanged(settings(data)),
+        "reward-model": f"{plural(many, 'client')} trained a reward model on their preferences",
     }
     rounds = known(data.summary.get("rounds"))
     seconds = known(data.summary.get("seconds"))
@@ -65,10 +67,11 @@ def result(data: ReportData) -> Section:
 
 def _figures(data: ReportData, before: Mapping[str, Any], after: Mapping[str, Any]) -> Html:
     average = "mean over levels" if len(levels(data)) > 1 else "held-out problems"
+    first, second = accuracy_words(data.mode)
     names = {
-        "accuracy": ("Accuracy, sampled", average),
-        "accuracy_greedy": ("Accuracy, greedy", average),
-        "worst_level": ("Worst level, sampled", ""),
+        "accuracy": (f"Accuracy, {first}", average),
+        "accuracy_greedy": (f"Accuracy, {second}", average),
+        "worst_level": (f"Worst level, {first}", ""),
     }
     entries = [
         (label, arrow(before.get(key), after.get(key)), _remark(before.get(key), after.get(key), remark))
@@ -124,7 +127,8 @@ def _by_level(data: ReportData, before: Mapping[str, Any], after: Mapping[str, A
         weighted = (before.get("accuracy_by_sample"), after.get("accuracy_by_sample"), None, None)
         rows.append(_row("weighted by training problems", *weighted))
     heads = ["level", "from 0 to 1", *("before", "after", "change") * 2]
-    return table(_caption(data), heads, rows, texts=2, groups=[("", 1), ("sampled", 4), ("greedy", 3)])
+    first, second = accuracy_words(data.mode)
+    return table(_caption(data), heads, rows, texts=2, groups=[("", 1), (first, 4), (second, 3)])
 
 
 def _caption(data: ReportData) -> str:
@@ -133,6 +137,8 @@ def _caption(data: ReportData) -> str:
     each = ""
     if known(problems) is not None and known(samples) is not None:
         each = f": up to {problems} problems a level, {samples} samples each, and one greedy completion"
+    if data.mode == "reward-model":
+        each = f": up to {problems} pairs a level, after a client's own local steps and before them"
     rule = part(settings(data), "federation").get("aggregation")
     own = data.mode == "local" or (data.mode == "federated" and rule == "fedsa")
     whose = " Each client has its own model: the mean over models." if own else ""

@@ -17,11 +17,17 @@ _MOST_LEVELS = 12
 def outcome(summary: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     """Label, before, after, change: sampled, greedy, and each level unless there are too many to list."""
     before, after = part(summary, "evaluation", "initial"), part(summary, "evaluation", "final")
-    rows = [_row("sampled", before, after, "accuracy"), _row("greedy", before, after, "accuracy_greedy")]
+    first_word, second_word = accuracy_words(str(summary.get("mode")))
+    rows = [_row(first_word, before, after, "accuracy"), _row(second_word, before, after, "accuracy_greedy")]
     first, last = part(before, "by_level"), part(after, "by_level")
     if not 1 < len(last) <= _MOST_LEVELS:
         return rows
-    return rows + [_row(f"{name_level(name)}, sampled", first, last, name) for name in last]
+    return rows + [_row(f"{name_level(name)}, {first_word}", first, last, name) for name in last]
+
+
+def accuracy_words(mode: str) -> tuple[str, str]:
+    """What `accuracy` and `accuracy_greedy` are: of a reward model, after a client's own steps and before."""
+    return ("adapted", "as it is") if mode == "reward-model" else ("sampled", "greedy")
 
 
 def _row(
