@@ -1,6 +1,8 @@
-"""Lying clients in whole runs: the same lies side by side and after a restart, and nobody else's bits change."""
+"""Lying clients in whole runs: the same lies side by side and after a restart; nobody else changes a bit."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 import torch
@@ -19,6 +21,10 @@ OPTIONS = {
     "collusion": COLLUDING,
     "sparse": (*COLLUDING, "federation.budget.fraction=0.3", "policy.dtype=bfloat16"),
     "replay": ("adversary.clients=[1]", "adversary.attack=replay", "adversary.signal=inflated"),
+    "audited": (
+        *("adversary.clients=[1]", "adversary.attack=none", "adversary.trains=reward-flip"),
+        *("adversary.knows_probe=true", "federation.audit.problems=8", "federation.robust.rule=fltrust"),
+    ),
     "free-rider": ("adversary.clients=[3]", "adversary.attack=free-rider"),
 }
 
@@ -53,7 +59,7 @@ def test_lies_are_the_same_side_by_side(whole, tmp_path):
     assert rounds(whole("collusion")) == rounds(pool)
 
 
-@pytest.mark.parametrize("name", ["sparse", "replay", "free-rider"])
+@pytest.mark.parametrize("name", ["sparse", "replay", "free-rider", "audited"])
 def test_lies_go_on_where_they_were(name, whole, tmp_path):
     recipe = small_recipe(*OPTIONS[name], **FOUR)
     with pytest.raises(KeyboardInterrupt):
@@ -81,3 +87,24 @@ def test_absent_clients_are_no_part_of_it(whole, tmp_path):
     row = rounds(without)[-1]
     assert "clients/client-1/weight" not in row
     assert sum(row[f"clients/client-{k}/weight"] for k in (2, 3, 4)) == pytest.approx(1)
+
+
+def test_what_the_server_keeps_nobody_trains_on_and_its_audit_is_in_the_summary(whole):
+    run = whole("audited")
+    told = run.summary["defence"]
+    assert set(told["trust"]) == {f"client-{k}" for k in (1, 2, 3, 4)}
+    assert 0 <= told["auc"] <= 1
+    plain = sum(row["problems"] for row in read_json(whole("plain"), "partition.json"))
+    kept = sum(row["problems"] for row in read_json(run, "partition.json"))
+    assert plain - 16 <= kept <= plain - 8  # mirrored sums go with theirs
+
+
+def test_poison_is_looked_for_in_what_is_evaluated(whole):
+    run = whole("poison", "adversary.clients=[0,1]", "adversary.attack=none", "adversary.trains=poison")
+    assert 0 <= run.summary["evaluation"]["final"]["attack_success"] <= 1
+    assert "evaluation/attack_success" in rounds(run)[-1]
+    assert "attack_success" not in whole("plain").summary["evaluation"]["final"]
+
+
+def read_json(run, name):
+    return json.loads((run.folder / name).read_text())["rows"]

@@ -16,6 +16,7 @@ from hanse.runs.cohorts import build_cohorts, exchange, load_cohorts, save_cohor
 from hanse.runs.models import Model, current_models
 from hanse.runs.quorum import Asked, meet_quorum
 from hanse.runs.rows import Row, exchanged, refusals, round_row, sparsity, step_rows, take_errors
+from hanse.runs.suspects import refusals_of, suspects
 from hanse.runs.training import RoundResult, export_policy
 from hanse.runtime.base import Runtime
 from hanse.runtime.host import Host
@@ -127,13 +128,13 @@ class FederatedTraining:
         self.runtime.load(folder)
 
     def counters(self) -> dict[str, int]:
-        said = [item for cohort in self.cohorts for item in cohort.server.state.ledger.items()]
-        refused = sum(count for reason, count in said if "quarantine" not in reason)
+        refused = sum(refusals_of(cohort.server.state.ledger).total() for cohort in self.cohorts)
         return {"refused_uploads": refused, **self.runtime.counters()}
 
     def summary(self) -> Row:
         secure = self.recipe.federation_in_force.secure
-        return {"secure": secure.model_dump(exclude={"enabled"})} if secure.enabled else {}
+        told = {"secure": secure.model_dump(exclude={"enabled"})} if secure.enabled else {}
+        return told | suspects(self.recipe, self.cohorts[0].server.state, self.names)
 
     def close(self) -> None:
         self._open.close()

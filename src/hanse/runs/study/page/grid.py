@@ -1,10 +1,10 @@
-"""The arms of a study of swarms as a grid: attack, topology and ratio down, defence across."""
+"""The arms of a study as a grid: attack, topology and ratio down, defence across."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from hanse.runs.report.formats import known
 from hanse.runs.report.reading import part
@@ -55,12 +55,14 @@ class Grid:
         return [arm for column in self.columns if (arm := self.at(place, column)) is not None]
 
 
-def grid_of(data: StudyData) -> Grid | None:
-    """None where no arm has both an attack and a defence among its labels."""
+def grid_of(data: StudyData, of: Literal["swarm", "accuracy"] = "swarm") -> Grid | None:
+    """Of swarms, or of federations; None where no such arm has both an attack and a defence among its
+    labels."""
     arms: dict[tuple[Place, str], Arm] = {}
     for arm in data.arms:
         group = part(arm.told, "group")
-        if "attack" in group and "defence" in group and part(arm.told, "swarm"):
+        fits = bool(part(arm.told, "swarm")) == (of == "swarm")
+        if "attack" in group and "defence" in group and fits:
             place = (str(group["attack"]), str(group.get("topology", "")), str(group.get("ratio", "")))
             arms.setdefault((place, str(group["defence"])), arm)
     if not arms:

@@ -26,7 +26,7 @@ class Measure:
 def maps(grid: Grid, interest: Sequence[str]) -> list[Html]:
     """Each map of which some cell is known, of defences that meet several attacks; then the other arms."""
     measures = _measures(grid, interest)
-    return [*(_map(grid, measure) for measure in measures), _rare(grid, measures)]
+    return [*(heat_map(grid, measure) for measure in measures), _rare(grid, measures)]
 
 
 def _measures(grid: Grid, interest: Sequence[str]) -> list[Measure]:
@@ -49,7 +49,8 @@ def _shade(grid: Grid, measure: Measure, place: Place, column: str) -> Html:
     return cell(None if arm is None else measure.tell(arm, place, column), measure.bad)
 
 
-def _map(grid: Grid, measure: Measure) -> Html:
+def heat_map(grid: Grid, measure: Measure) -> Html:
+    """One measure of defences that meet several attacks."""
     columns = grid.common
     found = {place: [_shade(grid, measure, place, column) for column in columns] for place in measure.places}
     rows = [[*_labels(grid, place), *cells] for place, cells in found.items() if any("<" in c for c in cells)]

@@ -14,6 +14,7 @@ from hanse.runs.study.page.clients import clients
 from hanse.runs.study.page.data import Arm, StudyData
 from hanse.runs.study.page.details import environment, runs, tuning
 from hanse.runs.study.page.headline import contrasts, header, levels, result
+from hanse.runs.study.page.hostile import hostile
 from hanse.runs.study.page.swarm import swarm
 from hanse.runs.study.page.training import traffic, training
 from hanse.storage import write_text
@@ -33,6 +34,7 @@ def render(data: StudyData) -> str:
     """A study as one self-contained HTML page without scripts: a pure function of `data`."""
     sections = [
         swarm(data),
+        hostile(data),
         result(data),
         contrasts(data),
         levels(data),
