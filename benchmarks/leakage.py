@@ -13,8 +13,8 @@ sends what changed. Two questions, put by somebody who knows the base and the up
   span of the first layer's query projection.
 
 Each is told as the area under the ROC curve (AUC) of "occurs in the client's prompts" against words that it
-neither read nor wrote: .5 is chance, 1 is all known, and so is 0. "gradient" is the sum of raw gradients, which no
-client of Hanse sends: beside it one sees what the optimiser hides.
+neither read nor wrote: .5 is chance, 1 is all known, and so is 0. "gradient" is the sum of raw gradients: no
+client of Hanse sends it, and beside it one sees what the optimiser hides.
 """
 
 from __future__ import annotations
