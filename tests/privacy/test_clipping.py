@@ -16,7 +16,7 @@ NUMBERS = st.floats(-(2.0**99), 2.0**99, width=32)
 def test_factors_by_hand():
     factors = clip_factors(torch.tensor([0.0, 2.0, 4.0, math.inf, math.nan], dtype=torch.float64), 2.0)
     assert factors[:2].tolist() == [1.0, 1.0]
-    assert float(factors[2]) == pytest.approx(0.5, rel=2e-6) and float(factors[2]) < 0.5
+    assert float(factors[2]) == pytest.approx(0.5, rel=3e-4) and float(factors[2]) < 0.5
     assert factors[3:].tolist() == [0.0, 0.0]
 
 
@@ -25,9 +25,16 @@ def test_norms_span_all_parts_and_do_not_overflow():
     assert group_norms(parts).tolist() == pytest.approx([5.0, 5e30])
 
 
+@pytest.mark.parametrize("n", [1000, 40_000, 1_100_000])
+def test_norms_of_long_vectors_are_right_within_the_slack(n):
+    rows = torch.randn(2, n, generator=torch.Generator().manual_seed(n)).square()
+    rows[:, 0] *= 1e4
+    assert torch.allclose(group_norms([rows]), rows.double().norm(dim=1), rtol=2**-14)
+
+
 def test_a_sum_by_hand():
     parts = [torch.tensor([[3.0, 0.0], [0.1, 0.2]]), torch.tensor([[4.0], [0.3]])]
-    assert clipped_sum(parts, 1.0).tolist() == pytest.approx([0.7, 0.2, 1.1], rel=2e-6)
+    assert clipped_sum(parts, 1.0).tolist() == pytest.approx([0.7, 0.2, 1.1], rel=3e-4)
 
 
 def test_up_to_the_clip_nothing_changes_a_bit():

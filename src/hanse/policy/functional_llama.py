@@ -16,7 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention, silu
 from transformers import LlamaForCausalLM, PreTrainedModel
 from transformers.cache_utils import DynamicCache
 
-from hanse.policy.by_group import embedding, linear
+from hanse.policy.by_group import Sink, embedding, linear, sink_of
 
 _MAX_HIDDEN = 512
 """Beyond this width the matrix products dominate, and the model's own forward is as fast."""
@@ -253,7 +253,7 @@ class _Rotate(torch.autograd.Function):
 
 def _norm(norm: Any, x: Tensor) -> Tensor:
     if torch.is_grad_enabled():
-        normed: Tensor = _RmsNorm.apply(x, norm.weight, norm.variance_epsilon)  # type: ignore[no-untyped-call]
+        normed: Tensor = _RmsNorm.apply(x, norm.weight, norm.variance_epsilon, sink_of(norm.weight))  # type: ignore[no-untyped-call]
         return normed
     scale = x.square().mean(-1, keepdim=True).add_(norm.variance_epsilon).rsqrt_()
     return torch.mul(x, scale).mul_(norm.weight)
@@ -263,19 +263,20 @@ class _RmsNorm(torch.autograd.Function):
     """RMSNorm with its gradient written out: a third of the operations that autograd records."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, epsilon: float, sink: Sink | None) -> Tensor:
         scale = x.square().mean(-1, keepdim=True).add_(epsilon).rsqrt_()
         unit = x * scale
         ctx.save_for_backward(unit, scale, weight)
-        return unit * (weight if weight.dim() == 1 else weight[0])
+        ctx.sink = sink
+        return unit * weight
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
         unit, scale, weight = ctx.saved_tensors
         product = gradients[0] * unit
-        theirs = product.flatten(0, -2)
-        if weight.dim() == 2:  # one for each group (policy.by_group)
-            theirs, weight = product.reshape(len(weight), -1, weight.shape[1]).transpose(0, 1), weight[0]
         along = (product @ weight).unsqueeze(-1) / weight.numel()
         grad = (gradients[0] * weight).addcmul_(unit, along, value=-1).mul_(scale)
-        return grad, theirs.sum(0), None
+        if ctx.sink is not None:
+            ctx.sink.sum(product)
+            return grad, None, None, None
+        return grad, product.flatten(0, -2).sum(0), None, None

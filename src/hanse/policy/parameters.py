@@ -10,6 +10,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from hanse.policy.by_group import Sink
+
 
 class Parameters:
     """The trainable tensors of a model behind flat buffers.
@@ -33,6 +35,7 @@ class Parameters:
         self.master = self.cast if self.dtype == torch.float32 else self.cast.float()
         self._cast_grad: Tensor | None = None
         self.grad: Tensor | None = None
+        self._sinks: list[Sink] = []
         self._point_to(self.cast)
 
     @property
@@ -74,6 +77,7 @@ class Parameters:
 
     def drop_gradients(self) -> None:
         """Free the gradient buffers."""
+        self._sinks = []
         self.grad = self._cast_grad = None
         for p in self._parameters:
             p.grad = None
@@ -88,23 +92,21 @@ class Parameters:
             self._point_to(self.cast)
 
     @contextmanager
-    def by_group(self, groups: int) -> Iterator[None]:
-        """Inside the block each value is held once for each of `groups` (see `policy.by_group`)."""
-        for p in self._parameters:
-            p.grad, p.data = None, p.data.expand(groups, *p.shape)
+    def by_group(self, groups: int) -> Iterator[list[Sink]]:
+        """Inside the block, gradients go into sinks, group by group: one of each tensor in name order.
+
+        Only the functional forward of a plain model (`policy.functional_llama`) knows sinks.
+        """
+        if not self._sinks:
+            self._sinks = [Sink(p.detach()) for p in self._parameters]
+        for p, sink in zip(self._parameters, self._sinks, strict=True):
+            sink.open(groups)
+            p.sink = sink  # type: ignore[attr-defined]
         try:
-            yield
+            yield self._sinks
         finally:
             for p in self._parameters:
-                p.grad = None
-            self._point_to(self.cast)
-
-    def group_gradients(self) -> list[Tensor]:
-        """Inside `by_group`, what a backward pass gave: of each tensor in name order, shape (P, n)."""
-        return [
-            p.data.new_zeros(len(p), p[0].numel()) if p.grad is None else p.grad.flatten(1)
-            for p in self._parameters
-        ]
+                del p.sink  # type: ignore[attr-defined]
 
     def sha256(self) -> str:
         """Over names, shapes, dtype and the values that the model computes with, in name order."""

@@ -98,9 +98,9 @@ class PrivateLearner(Learner):
             return
         parameters.start_gradients()
         for micro in micro_batches(busy, together * G):
-            with parameters.by_group(len(micro.prompts_P)):
+            with parameters.by_group(len(micro.prompts_P)) as sinks:
                 self._backward(micro, totals, metrics)
-                yield parameters.group_gradients()
+                yield [sink.rows for sink in sinks]
 
     def _one_by_one(
         self, busy: Batch, totals: Totals, rollouts: int, metrics: Accumulator
