@@ -16,7 +16,8 @@ from hanse.recipe.federation import CalibrationSpec
 
 
 def prompt_weights(mean_P: Tensor, counted_P: Tensor, pivot: float, spec: CalibrationSpec) -> Tensor:
-    """Weights of P prompts with mean rewards `mean_P`; those of `counted_P` have mean one. Shape (P,).
+    """Weights of P prompts with mean rewards `mean_P`; those of `counted_P` have mean one, unless
+    `normalise` is "none". Shape (P,).
 
     linear: 1 + strength (pivot - m); exponential: exp(strength (pivot - m)); both clipped to [low, high]
     before they are normalised. Exactly one where `strength` is 0.
@@ -26,6 +27,8 @@ def prompt_weights(mean_P: Tensor, counted_P: Tensor, pivot: float, spec: Calibr
     gap = spec.strength * (pivot - mean_P)
     raw = 1 + gap if spec.form == "linear" else gap.exp()
     clipped = raw.clamp(spec.low, spec.high)
+    if spec.normalise == "none":
+        return clipped
     total = clipped[counted_P].sum()
     return clipped * counted_P.sum() / total if float(total) > 0 else torch.ones_like(mean_P)
 

@@ -14,6 +14,7 @@ from hanse.federation.local_round import Bench, Kept, LocalRound, Received, Rows
 from hanse.federation.messages import Broadcast, Grant, Report, Resync, Upload, max_message_bytes
 from hanse.federation.offset import Lift, followed, size_of
 from hanse.federation.payload import unpack, unpack_vector
+from hanse.federation.private_round import Private, PrivateRound
 from hanse.federation.sending import Outbox, codec_in_force
 from hanse.federation.wire.frame import WireError, kind_of
 from hanse.federation.wire.layout import Layout
@@ -73,13 +74,15 @@ class Client:
     state: ClientState
     earlier: ClientState | None = None
     """The state before the last round: a server that was restored may ask for that round again."""
+    private: Private | None = None
+    """Where its problems are to stay private."""
 
     def __post_init__(self) -> None:
         codec = codec_in_force(self.federation, self.layout.dtype)
         self._outbox = Outbox(self.federation, self.layout, codec)
-        self._work = LocalRound(
-            self.id, self.problems, self.seed, self.federation, self.local_steps, self.layout
-        )
+        task = (self.id, self.problems, self.seed, self.federation, self.local_steps, self.layout)
+        private = self.private
+        self._work = LocalRound(*task) if private is None else PrivateRound(*task, private=private)
         self._rule, self._pairs = lora_rule(self.federation.aggregation), pairs_of(self.layout)
         sizes = self.layout.sizes()
         self._receives = LOCAL_METHODS[self.federation.local].receives(sizes)

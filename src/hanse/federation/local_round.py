@@ -111,7 +111,7 @@ class LocalRound:
         target = self._personal.without_own(added(own, kept.unsent), received.base)
         sends, memory = method.finish(parameters.master, learner.state.moments)
         coherence = 0.0 if meter is None else meter.signal()
-        signal = measure(steps, len(self.problems), updates=method.updates, coherence=coherence)
+        signal = self._measured(steps, method.updates, coherence)
         moved = count_changed(target, received.base)
         rows[-1] |= cast_quality(target, first, self.layout) | {"comm/density": moved / self.layout.numel}
         trained = Trained(target, signal, moved, {name: pack_vector(v) for name, v in sends.items()})
@@ -133,6 +133,9 @@ class LocalRound:
             results.append(grpo_step(draw, bench.sampler, bench.scorer, bench.learner, weigh, prompts))
             draw.learn(results[-1].groups)
         return [r.groups for r in results], [dict(r.metrics) for r in results]
+
+    def _measured(self, steps: Sequence[Sequence[Group]], updates: int, coherence: float) -> Signal:
+        return measure(steps, len(self.problems), updates=updates, coherence=coherence)
 
     def _draw(self, kept: Kept, learner: Learner) -> Draw:
         stream = (self.problems, self.seed, self.client, kept.cursor)

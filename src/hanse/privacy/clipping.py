@@ -34,7 +34,8 @@ def group_norms(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _joint(norms: Sequence[Tensor]) -> Tensor:
-    return torch.linalg.vector_norm(torch.stack(list(norms)).double(), dim=0)
+    joint: Tensor = torch.linalg.vector_norm(torch.stack(list(norms)).double(), dim=0)
+    return joint
 
 
 def clipped_sum(parts: Sequence[Tensor], clip: float) -> Tensor:

@@ -6,6 +6,7 @@ problem moves the pair of sums (sum of m, sum of s) by a vector no longer than 1
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -28,4 +29,5 @@ def signal_sums(rewards_P: Sequence[Tensor]) -> Tensor:
 def noised_sums(sums: Tensor, noise: float, scale: float, normal: Tensor) -> Tensor:
     """The sums as they may be told. They share a mechanism with the clipped gradients, in which they weigh
     `scale`: the joint sensitivity is sqrt(1 + scale²), and so is the factor of all noise. Shape (2,)."""
-    return sums + noise * (1 + scale**2) ** 0.5 / scale * normal
+    deviation = noise * math.sqrt(1 + scale**2) / scale
+    return sums + deviation * normal

@@ -55,7 +55,8 @@ class WeightsSpec(Section):
 
 
 class CalibrationSpec(Section):
-    """Per-prompt weights from the gap between a pivot and the group's mean reward; `strength` 0 is off."""
+    """Per-prompt weights from the gap between a pivot and the group's mean reward; `strength` 0 is off.
+    `normalise`: to mean one over these prompts of a batch, or not at all."""
 
     strength: float = Field(default=0.0, ge=0)
     form: Literal["linear", "exponential"] = "linear"
@@ -63,7 +64,7 @@ class CalibrationSpec(Section):
     constant: float = 0.5
     low: float = Field(default=0.25, ge=0)
     high: float = Field(default=2.0, gt=0)
-    normalise: Literal["informative", "all"] = "informative"
+    normalise: Literal["informative", "all", "none"] = "informative"
 
 
 class BudgetSpec(Section):

@@ -10,6 +10,7 @@ from hanse.recipe.adversary import AdversarySpec
 from hanse.recipe.federation import FederationSpec
 from hanse.recipe.policy import HfPolicy, LoraSpec, PolicySpec, TinyPolicy, WarmupSpec
 from hanse.recipe.reward_model import RewardModelSpec
+from hanse.recipe.privacy import PrivacySpec
 from hanse.recipe.runtime import RuntimeSpec
 from hanse.recipe.section import Section
 from hanse.recipe.shaping import ShapingSpec
@@ -25,6 +26,7 @@ __all__ = [
     "LoraSpec",
     "PartitionSpec",
     "PolicySpec",
+    "PrivacySpec",
     "Recipe",
     "RewardModelSpec",
     "RewardSpec",
@@ -139,6 +141,7 @@ class Recipe(Section):
     swarm: SwarmSpec = SwarmSpec()
     reward_model: RewardModelSpec = RewardModelSpec()
     adversary: AdversarySpec = AdversarySpec()
+    privacy: PrivacySpec = PrivacySpec()
     evaluation: EvaluationSpec = EvaluationSpec()
     runtime: RuntimeSpec = RuntimeSpec()
     track: list[Literal["tensorboard", "trackio"]] = Field(default=[])

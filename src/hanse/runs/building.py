@@ -33,9 +33,10 @@ def build_training(
     *,
     idle: bool = False,
     elsewhere: Elsewhere | None = None,
+    accounts: Path | None = None,
 ) -> Training:
     """`start`: the tiny policy's warmed-up base; `names`: of the clients, one for each part of the data;
-    `idle`: only to evaluate."""
+    `idle`: only to evaluate; `accounts`: the folder of clients' privacy accounts."""
     if recipe.mode == "swarm":
         from hanse.runs.swarm import SwarmTraining
 
@@ -46,4 +47,4 @@ def build_training(
         return RewardModelTraining(recipe, start, task)
     from hanse.runs.federated import FederatedTraining
 
-    return FederatedTraining(recipe, start, names, idle=idle, elsewhere=elsewhere)
+    return FederatedTraining(recipe, start, names, idle=idle, elsewhere=elsewhere, accounts=accounts)

@@ -16,6 +16,7 @@ from hanse.runs.cohorts import build_cohorts, exchange, load_cohorts, save_cohor
 from hanse.runs.models import Model, current_models
 from hanse.runs.quorum import Asked, meet_quorum
 from hanse.runs.rows import Row, exchanged, refusals, round_row, sparsity, step_rows, take_errors
+from hanse.runs.spending import Spending
 from hanse.runs.suspects import refusals_of, suspects
 from hanse.runs.training import RoundResult, export_policy
 from hanse.runtime.base import Runtime
@@ -40,9 +41,11 @@ class FederatedTraining:
         *,
         idle: bool = False,
         elsewhere: Elsewhere | None = None,
+        accounts: Path | None = None,
     ) -> None:
         self.recipe, self.names, self.idle = recipe, names, idle
-        self._elsewhere = elsewhere
+        self._elsewhere, self._accounts = elsewhere, accounts
+        self.spending = Spending(recipe)
         self._open = ExitStack()
         self.host, self.runtime = self._build(start)
         auditor = None if idle else auditor_of(recipe, self.host)
@@ -60,14 +63,18 @@ class FederatedTraining:
         if self.recipe.runtime.workers == 1 or clients == 1 or self.idle:
             needed = not self.idle or self.recipe.federation_in_force.personal
             owned = list(range(clients)) if needed else []
-            host = self._open.enter_context(closing(Host(self.recipe, start, owned)))
+            host = Host(self.recipe, start, owned, None, self._accounts)
+            self._open.enter_context(closing(host))
             return host, InTurn(host)
         with ExitStack() as attempt:
-            pool = attempt.enter_context(closing(ProcessPool(self.recipe, start, clients)))
+            pool = attempt.enter_context(closing(self._pool(start)))
             host = attempt.enter_context(closing(Host(self.recipe, start, [])))
             pool.wait_ready()
             self._open = attempt.pop_all()
         return host, pool
+
+    def _pool(self, start: Path | None) -> ProcessPool:
+        return ProcessPool(self.recipe, start, len(self.names), self._accounts)
 
     def _with_liars(self, runtime: Runtime) -> Runtime:
         """The runtime, and between it and the server those who change what is said."""
@@ -87,6 +94,7 @@ class FederatedTraining:
         errors = take_errors(answers, self.names)
         steps = step_rows(number, answers, self.names)
         row = round_row(number, answers, records, self.names) | sparsity(records, self.cohorts)
+        row = self.spending.honest(row) | self.spending.columns(answers, self.names)
         row |= {"comm/bytes_up": met.up, "comm/bytes_down": met.down}
         if met.missed:
             row["federation/missed_quorum"] = met.missed
@@ -121,10 +129,12 @@ class FederatedTraining:
 
     def save(self, folder: Path) -> None:
         save_cohorts(folder, self.cohorts)
+        self.spending.save(folder)
         self.runtime.save(folder)
 
     def load(self, folder: Path) -> None:
         load_cohorts(folder, self.cohorts)
+        self.spending.load(folder)
         self.runtime.load(folder)
 
     def counters(self) -> dict[str, int]:
@@ -134,6 +144,7 @@ class FederatedTraining:
     def summary(self) -> Row:
         secure = self.recipe.federation_in_force.secure
         told = {"secure": secure.model_dump(exclude={"enabled"})} if secure.enabled else {}
+        told |= self.spending.summary()
         return told | suspects(self.recipe, self.cohorts[0].server.state, self.names)
 
     def close(self) -> None:

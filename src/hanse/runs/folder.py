@@ -20,7 +20,15 @@ from hanse.storage import find_damage, new_folder, remove_leftovers, write_check
 
 _ROUND = re.compile(r"\d{6}")
 KEPT_ROUNDS = 2
-_UNBEGUN = {"recipe.toml", ".lock", "start.safetensors", "environment.json", "partition.json", "serve.json"}
+_UNBEGUN = {
+    "recipe.toml",
+    ".lock",
+    "start.safetensors",
+    "environment.json",
+    "partition.json",
+    "serve.json",
+    "private",
+}
 """What is written before the evaluation that a run begins with, and can all be made again."""
 
 
@@ -74,6 +82,11 @@ class RunFolder:
     def exchange_path(self) -> Path:
         """Samples of what nodes of a swarm sent one another."""
         return self.path / "exchange.jsonl"
+
+    @property
+    def accounts_path(self) -> Path:
+        """Clients' privacy accounts, of which nothing is ever taken back, and their keys: not to be shown."""
+        return self.path / "private"
 
     @property
     def control_path(self) -> Path:

@@ -96,7 +96,7 @@ def _node(member: Membership, index: int) -> Node:
     start = None
     if isinstance(recipe.policy, TinyPolicy):
         start = warmed_start(recipe, recipe.policy, recipe_task(recipe))
-    host = Host(recipe, start, [index], own)
+    host = Host(recipe, start, [index], own, member.folder / "private")
     host.scorer.start()
     return Node(recipe, member.folder, lambda: host)
 

@@ -69,7 +69,14 @@ class Session:
             self.progress.note("Preparing the policy …")
             start = self._start(task)
             names = [part.name for part in parts]
-            training = build_training(self.recipe, start, names, task, elsewhere=self._elsewhere)
+            training = build_training(
+                self.recipe,
+                start,
+                names,
+                task,
+                elsewhere=self._elsewhere,
+                accounts=self.folder.accounts_path,
+            )
             self.training = stack.enter_context(closing(training))
             for policy in self.training.policies():
                 preflight(self.recipe, policy, task, parts)
@@ -149,6 +156,8 @@ class Session:
         self.ledger.bytes_down += done.bytes_down
         self.ledger.unscored += row.get("unscored", 0)
         self.ledger.decide_stop(row.get("evaluation/accuracy"), self.recipe.evaluation)
+        if row.get("privacy/exhausted") and number < self.recipe.rounds:
+            self.ledger.stopped = "every client has spent its privacy budget (privacy.epsilon)"
         self.folder.append(self.folder.metrics_path, [*done.steps, row])
         self.folder.append(self.folder.exchange_path, done.samples)
         self._warn(done.steps, done.refused)

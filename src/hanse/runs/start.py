@@ -23,7 +23,7 @@ from hanse.recipe.model import Recipe, TinyPolicy
 from hanse.runs.folder import RunFolder
 from hanse.storage import new_file, sha256
 from hanse.tasks.arithmetic import VOCABULARY
-from hanse.tasks.problem import Task
+from hanse.tasks.problem import Split, Task
 
 _FORMAT = 1
 
@@ -87,6 +87,8 @@ def _key(recipe: Recipe, spec: TinyPolicy, task: Task) -> str:
     ]
     if task.lessons is not None:
         parts.append(task.lessons.digest)
+    elif recipe.privacy.enabled:
+        parts.append("validation")
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -96,7 +98,9 @@ def _warm(recipe: Recipe, spec: TinyPolicy, task: Task, path: Path) -> None:
     if task.lessons is not None:
         teach(policy, task.lessons, recipe.start_seed)
     else:
-        levels = list(problems_by_level(task.problems("train"), "level").values())
+        # The starting policy is public, so under privacy no training problem may have a part in it.
+        split: Split = "validation" if recipe.privacy.enabled else "train"
+        levels = list(problems_by_level(task.problems(split), "level").values())
         warm_up(policy, levels, spec.warmup, recipe.start_seed)
     views = policy.parameters.views(policy.parameters.master)
     with new_file(path) as temporary:

@@ -19,7 +19,7 @@ from hanse.federation.client import Client, ClientState
 from hanse.federation.ends import client_of
 from hanse.federation.wire.layout import Layout
 from hanse.grpo.evaluation import EvaluationJob, LevelResult, evaluate_level, levels_by_split
-from hanse.grpo.learner import Learner, LearnerState, summed
+from hanse.grpo.learner import LearnerState, summed
 from hanse.grpo.optimiser import Moments
 from hanse.grpo.process import process_of
 from hanse.grpo.shaping.shape import prepare
@@ -28,6 +28,7 @@ from hanse.policy.build import build_policy
 from hanse.policy.policy import Policy
 from hanse.policy.sampler import Sampler, Sampling
 from hanse.recipe.model import EvaluationSpec, GrpoSpec, Recipe
+from hanse.runtime.privacy import learner_of, private_of
 from hanse.runtime.state import load_client, save_client
 from hanse.tasks.build import problems_of, recipe_task
 from hanse.tasks.owned import server_owned, without
@@ -98,7 +99,8 @@ class Host:
     """Trains and evaluates for the given clients.
 
     `start` is a file with the tiny policy's warmed-up base. Torch's threads are set to the recipe's, since
-    float sums depend on them. `own`: problems that a client brings itself, by client id.
+    float sums depend on them. `own`: problems that a client brings itself, by client id; `accounts`: the
+    folder of privacy accounts.
     """
 
     def __init__(
@@ -107,9 +109,10 @@ class Host:
         start: Path | None,
         client_ids: list[int],
         own: Mapping[int, Sequence[Problem]] | None = None,
+        accounts: Path | None = None,
     ) -> None:
         torch.set_num_threads(recipe.runtime.threads)
-        self.recipe = recipe
+        self.recipe, self._accounts = recipe, accounts
         self.task = recipe_task(recipe)
         self.policy: Policy = build_policy(recipe.policy, recipe.start_seed, start, self.task.vocabulary)
         self.scorer = Scorer(recipe.rewards or self.task.default_rewards, recipe.scoring)
@@ -117,7 +120,7 @@ class Host:
         prepare(self.spec.shaping)
         self._process = process_of(recipe.evaluation)
         self.sampling = sampling_of(self.spec, self.policy.vocabulary)
-        self.learner = Learner(self.policy, self.spec, recipe.rounds * self.spec.local_steps)
+        self.learner = learner_of(recipe, self.policy, self.spec)
         self.initial = self.policy.parameters.master.clone()
         parameters = self.policy.parameters
         self.layout = Layout(parameters.names, parameters.shapes, recipe.exchange_dtype)
@@ -133,15 +136,18 @@ class Host:
         if self.recipe.adversary.knows_probe and index in self.recipe.adversary.clients:
             data = replace(data, problems=(*data.problems, *_as_many(self.owned, len(data.problems))))
         zeros, limit = Moments.zeros(self.initial.cpu()), self.spec.max_prompt_tokens
+        problems = fitting(data.problems, self.policy, limit, f"client {data.name!r}")
+        apart = not self.scorer.one_by_one
         return client_of(self.recipe.federation_in_force)(
             id=index,
             name=data.name,
-            problems=fitting(data.problems, self.policy, limit, f"client {data.name!r}"),
+            problems=problems,
             seed=self.recipe.seed,
             federation=self.recipe.federation_in_force,
             local_steps=self.spec.local_steps,
             layout=self.layout,
             state=ClientState(LearnerState(zeros)),
+            private=private_of(self.recipe, self.spec, problems, index, self._accounts, apart=apart),
         )
 
     def answer(

@@ -45,7 +45,9 @@ class WorkerError(HanseError):
 class ProcessPool:
     """Runs W hosts in W processes. Close it, or use it within `contextlib.closing`."""
 
-    def __init__(self, recipe: Recipe, start: Path | None, clients: int) -> None:
+    def __init__(
+        self, recipe: Recipe, start: Path | None, clients: int, accounts: Path | None = None
+    ) -> None:
         context = multiprocessing.get_context("spawn")
         count = min(recipe.runtime.workers, clients)
         self._owner = {client: client % count for client in range(clients)}
@@ -55,7 +57,9 @@ class ProcessPool:
         for worker in range(count):
             owned = [client for client, owner in self._owner.items() if owner == worker]
             ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, document, start, owned), daemon=False)
+            process = context.Process(
+                target=_work, args=(theirs, document, start, owned, accounts), daemon=False
+            )
             with _without_interrupts():
                 process.start()
             theirs.close()
@@ -174,13 +178,15 @@ def _without_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _work(pipe: Connection, document: dict[str, Any], start: Path | None, owned: list[int]) -> None:
+def _work(
+    pipe: Connection, document: dict[str, Any], start: Path | None, owned: list[int], accounts: Path | None
+) -> None:
     """A worker's life: build a host, answer until the pipe closes."""
     from hanse.runtime.host import Host
 
     die_with_parent()
     built: list[Host] = []
-    _answer(pipe, lambda: built.append(Host(Recipe.model_validate(document), start, owned)))
+    _answer(pipe, lambda: built.append(Host(Recipe.model_validate(document), start, owned, None, accounts)))
     if built:
         _serve(pipe, built[0])
         built[0].close()

@@ -10,6 +10,7 @@ from typing import Any
 
 from hanse.federation.client import Rows
 from hanse.grpo.step import ERRORS, mean_metrics
+from hanse.privacy.step import UNCOVERED
 
 MAX_ROWS, MAX_NAMES, MAX_TEXT = 1024, 256, 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9_.+/-]{1,80}")
@@ -47,6 +48,6 @@ def _honest(row: Any) -> bool:
 
 
 def _tellable(name: str, value: Any) -> bool:
-    if name.startswith(ERRORS) or not _NAME.fullmatch(name):
+    if name.startswith((ERRORS, UNCOVERED)) or not _NAME.fullmatch(name):
         return False
     return type(value) in (int, float) and math.isfinite(value) and abs(value) < 1e300

@@ -133,6 +133,6 @@ def node_here(document: dict[str, Any], start: Path | None, folder: Path) -> Nod
     key = str(folder)
     if key not in _here:
         recipe = Recipe.model_validate(document)
-        build: Callable[[], Host] = partial(Host, recipe, start, [])
+        build: Callable[[], Host] = partial(Host, recipe, start, [], None, folder / "private")
         _here[key] = Node(recipe, folder, build, forget=True)
     return _here[key]

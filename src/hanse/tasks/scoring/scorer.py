@@ -81,6 +81,12 @@ class Scorer:
         """
         return {} if self._pool is None else dict(self._pool.isolation)
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether a completion's rewards depend on no other completion: on none that a function sees with it,
+        or that spends the time of its call."""
+        return not self._sandboxed and not self._trusted
+
     def start(self) -> None:
         """Import all functions now. Raises RecipeError for those that cannot be."""
         if self._pool is not None:
