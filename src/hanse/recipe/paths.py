@@ -29,6 +29,8 @@ def resolve_paths(document: dict[str, Any], folder: Path) -> None:
     for reward in rewards if isinstance(rewards, list) else []:
         if isinstance(reward, dict) and reward.get("type") == "reward-model":
             _replace(reward, "path", folder, always=True)
+            if isinstance(reward.get("arguments"), dict):
+                _replace(reward["arguments"], "pairs", folder, always=True)
         elif isinstance(reward, dict) and isinstance(reward.get("path"), str):
             file, colon, function = reward["path"].rpartition(":")
             if colon and file.endswith(".py"):

@@ -13,7 +13,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hanse.errors import RecipeError
-from hanse.tasks.rewards import adapters, code, exact, format, length, math, program, reasoning_gym, tagged
+from hanse.tasks.rewards import (
+    adapters,
+    code,
+    exact,
+    format,
+    length,
+    math,
+    program,
+    reasoning_gym,
+    reward_model,
+    tagged,
+)
 from hanse.tasks.rewards.batch import Batch, RewardFunction, describe
 
 BUILT_IN: Mapping[str, Callable[..., RewardFunction]] = {
@@ -25,6 +36,7 @@ BUILT_IN: Mapping[str, Callable[..., RewardFunction]] = {
     "reasoning_gym": reasoning_gym.build,
     "tagged": tagged.build,
     "program": program.build,
+    "reward-model": reward_model.build,
 }
 _STYLES = {"trl": adapters.trl, "verl": adapters.verl, "verifiers": adapters.verifiers}
 

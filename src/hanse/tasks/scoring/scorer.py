@@ -57,10 +57,10 @@ class Scorer:
         self._trusted = {
             i: resolve(source)
             for i, source in enumerate(sources)
-            if rewards[i].trusted and i not in self._inline
+            if in_process(rewards[i]) and i not in self._inline
         }
-        in_process = self._inline.keys() | self._trusted.keys()
-        self._sandboxed = [i for i in range(len(sources)) if i not in in_process]
+        here = self._inline.keys() | self._trusted.keys()
+        self._sandboxed = [i for i in range(len(sources)) if i not in here]
         self._cuts = {i: _cut(sources[i]) for i in self._sandboxed}
         self._pool = Pool([asdict(sources[i]) for i in self._sandboxed], spec) if self._sandboxed else None
 
@@ -174,7 +174,16 @@ class Scorer:
         }
 
 
+def in_process(spec: RewardSpec) -> bool:
+    """Whether a reward runs outside the sandbox because the recipe says so: a trusted function, or a trained
+    reward model, which is data and needs torch."""
+    return spec.trusted or spec.type == "reward-model"
+
+
 def source_of(spec: RewardSpec, index: int) -> RewardSource:
+    if spec.type == "reward-model":
+        arguments = {**spec.arguments, "path": spec.path}
+        return RewardSource(f"rewards[{index}]", "reward-model", None, "trl", arguments)
     where, colon, function = (spec.path or "").rpartition(":")
     path = spec.path
     if where.endswith(".py"):  # absolute, for workers that start after somebody has changed the folder

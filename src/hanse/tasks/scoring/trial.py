@@ -9,7 +9,7 @@ from dataclasses import asdict
 from hanse.recipe.tasks import RewardSpec, ScoringSpec
 from hanse.tasks.rewards.resolve import check
 from hanse.tasks.scoring.pool import Pool
-from hanse.tasks.scoring.scorer import check_code, source_of
+from hanse.tasks.scoring.scorer import check_code, in_process, source_of
 
 
 def try_functions(rewards: Sequence[RewardSpec], spec: ScoringSpec) -> None:
@@ -22,7 +22,7 @@ def try_functions(rewards: Sequence[RewardSpec], spec: ScoringSpec) -> None:
     for source, reward in zip(sources, rewards, strict=True):
         check(source)
         check_code(source, reward.trusted, spec)
-    tried = [asdict(s) for s, reward in zip(sources, rewards, strict=True) if not reward.trusted]
+    tried = [asdict(s) for s, reward in zip(sources, rewards, strict=True) if not in_process(reward)]
     if tried:
         with closing(Pool(tried, spec)) as pool:
             pool.start()
