@@ -78,7 +78,7 @@ def _batch(recipe: Recipe) -> Iterator[_REFUSED]:
     if calibration.strength > 0 and (calibration.normalise != "none" or calibration.pivot == "local"):
         yield (
             "federation.calibration",
-            f'normalise = "{calibration.normalise}", pivot = "{calibration.pivot}" compare problems of a batch.',
+            f'normalise = "{calibration.normalise}", pivot = "{calibration.pivot}" compare problems.',
             'Use normalise = "none" with pivot = "constant", or "global" where privacy.signals = "noised".',
         )
 
