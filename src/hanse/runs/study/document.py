@@ -13,7 +13,7 @@ from hanse.recipe.study_checks import flat
 from hanse.runs.environment import environment
 from hanse.runs.report.formats import known
 from hanse.runs.report.reading import mean
-from hanse.runs.study import defence
+from hanse.runs.study import defence, preferences
 from hanse.runs.study.plan import Plan, best_trial
 from hanse.runs.study.records import PROCESS, Record, record
 from hanse.runs.study.statistics import Key, compare, holm, paired, summarise
@@ -70,7 +70,7 @@ def _arm(plan: Plan, arm: ArmSpec) -> dict[str, Any]:
     runs = [
         record(job, spec.accuracy_targets, spec.rounds_of_interest) for job in jobs or [] if job.finished()
     ]
-    swarm, hostile = of_arm(runs), defence.of_arm(runs)
+    swarm, hostile, preferred = of_arm(runs), defence.of_arm(runs), preferences.of_arm(runs)
     return {
         "label": arm.title,
         **({"group": arm.group} if arm.group else {}),
@@ -88,6 +88,7 @@ def _arm(plan: Plan, arm: ArmSpec) -> dict[str, Any]:
         "rounds_to": {f"{target:g}": _reached(runs, f"{target:g}") for target in spec.accuracy_targets},
         **({} if swarm is None else {"swarm": swarm}),
         **({} if hostile is None else {"defence": hostile}),
+        **({} if preferred is None else {"reward_model": preferred}),
         "tuning": _tuning(plan, arm),
         "failed": _failed(plan, arm),
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 from hanse.runs.report.formats import known
 from hanse.runs.report.reading import mean, part
-from hanse.runs.study import defence
+from hanse.runs.study import defence, preferences
 from hanse.runs.study.jobs import Job
 from hanse.runs.study.plan import curve
 from hanse.runs.study.statistics import rounds_to
@@ -41,7 +41,7 @@ def record(job: Job, targets: Sequence[float], interest: Sequence[int] = ()) -> 
     }
     found |= {key: final[key] for key in PROCESS if key in final}
     more: Record = {"compression": _compression(rounds), "swarm": of_run(summary, rounds, interest)}
-    more |= {"defence": defence.of_run(summary)}
+    more |= {"defence": defence.of_run(summary), "reward_model": preferences.of_run(summary)}
     return found | {key: value for key, value in more.items() if value is not None}
 
 
