@@ -63,6 +63,11 @@ def _print_batch(recipe: Recipe) -> None:
         _print_list("Batch", batch_of_swarm(recipe))
         _print_list("Trust", trust(recipe))
         return
+    if recipe.mode == "reward-model":
+        from hanse.cli.reward_model import batch_of_reward_model
+
+        _print_list("Batch", batch_of_reward_model(recipe))
+        return
     from hanse.cli.batch import batch_in_words
 
     _print_list("Batch", batch_in_words(recipe))

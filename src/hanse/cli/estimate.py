@@ -47,6 +47,10 @@ def memory(recipe: Recipe, sizes: Sizes) -> list[Line]:
         from hanse.cli.swarm import memory_of_swarm
 
         return [*memory_of_swarm(recipe, sizes), _logits(recipe, sizes, 1), _cache(recipe, sizes, 1)]
+    if recipe.mode == "reward-model":
+        from hanse.cli.reward_model import memory_of_reward_model
+
+        return memory_of_reward_model(recipe, sizes)
     clients, trained = learners(recipe), sizes.trainable
     workers = min(recipe.runtime.workers, clients)
     hosts = workers if workers == 1 else workers + 1
@@ -150,6 +154,10 @@ def disk(recipe: Recipe, sizes: Sizes) -> list[Line]:
         from hanse.cli.swarm import disk_of_swarm
 
         return disk_of_swarm(recipe, sizes, _policy(recipe, sizes), _KEPT_ROUNDS)
+    if recipe.mode == "reward-model":
+        from hanse.cli.reward_model import disk_of_reward_model
+
+        return disk_of_reward_model(recipe, sizes, _policy(recipe, sizes), _KEPT_ROUNDS)
     clients, trained = learners(recipe), sizes.trainable
     servers = clients if recipe.mode == "local" else 1
     state, kept = _state(recipe)
@@ -190,6 +198,10 @@ def traffic(recipe: Recipe, sizes: Sizes) -> list[Line]:
         from hanse.cli.swarm import traffic_of_swarm
 
         return traffic_of_swarm(recipe)
+    if recipe.mode == "reward-model":
+        from hanse.cli.reward_model import traffic_of_reward_model
+
+        return traffic_of_reward_model(recipe, sizes)
     if recipe.mode != "federated":
         return []
     up, how_up = _one_way(recipe, sizes, _vectors_up(recipe))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hanse.recipe.model import HfPolicy, LoraSpec, PolicySpec, TaskSpec, TinyPolicy
+from hanse.tasks.synthetic_preferences import vocabulary as words_of
 from hanse.tasks.worked_text import FORMS
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -69,6 +70,8 @@ def tiny_vocabulary(task: TaskSpec) -> int:
     """Tokens of a tiny policy for the task."""
     if task.type == "worked-sums":
         return 2 + len(FORMS[task.form].vocabulary.tokens)
+    if task.type == "synthetic-preferences":
+        return 2 + len(words_of(task).tokens)
     return TINY_VOCABULARY
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 def advice(recipe: Recipe) -> list[str]:
     """Sentences that each begin with the field they are about."""
+    if recipe.mode == "reward-model":  # nothing is sampled, and its checks refuse what has no effect
+        return []
     return [
         *_objective(recipe),
         *_sampling(recipe),
