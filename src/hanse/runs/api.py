@@ -205,6 +205,8 @@ def export(folder: Path, out: Path, merge: bool = False) -> Path:
         raise RunError(f"{folder} has no policy yet: finish it with `hanse resume {folder}`.")
     if out.exists():
         raise RunError(f"--out: {out} exists already. Choose another folder.")
+    if merge and run.recipe().mode == "reward-model":
+        raise RunError("--merge: a reward model's head has no place in a merged policy. Export it as it is.")
     try:
         if merge:
             merge_policies(source, out, _card_of_merged(run))

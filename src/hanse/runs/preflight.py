@@ -20,6 +20,8 @@ def preflight(recipe: Recipe, policy: Policy, task: Task, parts: Sequence[Client
         raise RecipeError(
             "task", "no problem is held out for evaluation.", "Raise task.held_out_fraction or add problems."
         )
+    if recipe.mode == "reward-model":  # which cuts what is too long
+        return
     limit = recipe.grpo.max_prompt_tokens
     training = [p for part in parts for p in part.problems]
     if limit is not None:
