@@ -6,7 +6,7 @@ from typing import Any
 
 from hanse.policy.build import build_policy
 from hanse.recipe.load import load_recipe
-from hanse.recipe.model import HfPolicy, Recipe, TinyPolicy
+from hanse.recipe.model import Recipe, TinyPolicy
 from hanse.recipe.preferences import SyntheticPreferencesTask
 from hanse.recipe.reward_model import RewardModelSpec
 from hanse.reward_model.head import RewardModel
@@ -60,7 +60,3 @@ def make_recipe(clients: list[int], *overrides: str, **reward_model: Any) -> Rec
 def make_training(clients: list[int], *overrides: str, **reward_model: Any) -> RewardModelTraining:
     recipe = make_recipe(clients, *overrides, **reward_model)
     return RewardModelTraining(recipe, None, recipe_task(recipe))
-
-
-def hf_of(folder: Any) -> HfPolicy:
-    return HfPolicy(type="hf", path=str(folder), train="full")

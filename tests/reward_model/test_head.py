@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from hanse.policy.build import build_policy
-from hanse.recipe.model import TinyPolicy
+from hanse.recipe.model import HfPolicy, TinyPolicy
 from hanse.reward_model.head import HEAD, RewardModel
+from tests.policy.random_models import write_model
 from tests.reward_model.made import POLICY, make_model, make_task
 
 ROWS = [(2, 3, 4, 1), (5, 1), (7, 8, 9, 10, 11, 1)]
@@ -117,3 +118,22 @@ def test_an_output_layer_of_its_own_is_not_exchanged():
     policy.model.lm_head.weight = torch.nn.Parameter(policy.model.lm_head.weight.detach().clone())
     policy.model.config.tie_word_embeddings = False
     assert not any("lm_head" in name for name in RewardModel.on(policy, max_tokens=8).parameters.names)
+
+
+@pytest.mark.parametrize("architecture", ["qwen2", "gemma2", "gpt_neox", "gpt2"])
+@pytest.mark.parametrize("train", ["full", "lora"])
+def test_any_backbone(architecture, train, tmp_path):
+    """A score of a left-padded batch is that of each row alone, and gradients reach head and backbone."""
+    folder = write_model(tmp_path / "model", architecture)
+    policy = build_policy(HfPolicy(type="hf", path=str(folder), train=train, device="cpu"), 0)
+    model = with_head(RewardModel.on(policy, max_tokens=16))
+    rows = [model.encode("abc", "hello"), model.encode("a longer prompt", "yes, no, yes"), (5, 1)]
+    together = model.scores(rows)
+    alone = torch.cat([model.scores([row]) for row in rows])
+    assert torch.allclose(together, alone, atol=1e-4)
+    assert together.std() > 1e-3
+    model.parameters.start_gradients()
+    together.sum().backward()
+    grads = model.parameters.views(model.parameters.grad)
+    assert float(grads[HEAD].abs().sum()) > 0
+    assert sum(float(g.abs().sum()) for name, g in grads.items() if name != HEAD) > 0
