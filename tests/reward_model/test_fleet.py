@@ -160,3 +160,12 @@ def test_groups_are_drawn_from_posteriors(weighting, monkeypatch):
     training.round(1)
     (fixed,) = [s._combination.spec.weights.fixed for s in training.fleet.servers]
     assert fixed[0] == 2 * (12 if weighting == "samples" else 1)
+
+
+def test_the_curve_of_adaptation_is_that_of_its_points():
+    training = make_training([2, 2], method="fedavg")
+    training.round(1)
+    values, pairs = training._values()[0], training._owned["held_out"][1]
+    curve = training.fleet.adaptation(1, values, pairs, [0, 2, 5])
+    for steps, margins in zip((0, 2, 5), curve, strict=True):
+        assert torch.equal(training.fleet.adapted_margins(1, values, pairs, steps), margins)

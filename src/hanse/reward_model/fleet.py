@@ -111,14 +111,23 @@ class Fleet:
     def adapted_margins(
         self, client: int, values: Tensor, problems_N: Sequence[Problem], steps: int
     ) -> Tensor:
-        """Margins on these pairs after so many local steps from `values` on the client's own ones: the same
-        pairs whenever asked, with fresh moments. Shape (N,)."""
+        """Margins on these pairs after so many local steps from `values`, shape (N,)."""
+        return self.adaptation(client, values, problems_N, [steps])[0]
+
+    def adaptation(
+        self, client: int, values: Tensor, problems_N: Sequence[Problem], after_E: Sequence[int]
+    ) -> list[Tensor]:
+        """Margins on these pairs after each of rising numbers of local steps from `values` on the client's own
+        ones: the same pairs whenever asked, with fresh moments."""
         parameters = self.learner.model.parameters
         parameters.load(values.to(parameters.master.device))
-        if steps:
-            draw = _Again(self.clients[client].problems, self.seed, client)
-            self.learner.fit(draw, steps, self.learner.fresh_state())
-        return self.learner.margins(problems_N)
+        draw, state = _Again(self.clients[client].problems, self.seed, client), self.learner.fresh_state()
+        done, found = 0, []
+        for steps in after_E:
+            self.learner.fit(draw, steps - done, state)
+            done = steps
+            found.append(self.learner.margins(problems_N))
+        return found
 
 
 class _Again:
