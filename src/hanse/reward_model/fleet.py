@@ -117,8 +117,8 @@ class Fleet:
     def adaptation(
         self, client: int, values: Tensor, problems_N: Sequence[Problem], after_E: Sequence[int]
     ) -> list[Tensor]:
-        """Margins on these pairs after each of rising numbers of local steps from `values` on the client's own
-        ones: the same pairs whenever asked, with fresh moments."""
+        """Margins on these pairs after each of rising numbers of local steps from `values` on the client's
+        own ones: the same pairs whenever asked, with fresh moments."""
         parameters = self.learner.model.parameters
         parameters.load(values.to(parameters.master.device))
         draw, state = _Again(self.clients[client].problems, self.seed, client), self.learner.fresh_state()
