@@ -42,7 +42,7 @@ def test_without_noise_and_without_a_clip_it_is_the_plain_step_bit_for_bit(monke
     policy.load(start)
     private = PrivateLearner(policy, spec, 10)
     again = Recorder(private)
-    metrics = private.private_step(groups, PLAIN, STREAM.normal)
+    metrics = private.private_step(groups, PLAIN, STREAM)
     assert torch.equal(again.gradients[0], record.gradients[0])
     assert torch.equal(policy.parameters.master, after) and not torch.equal(after, start)
     assert metrics["grad_norm"] == pytest.approx(float(record.gradients[0].norm()))
@@ -114,7 +114,7 @@ def test_noise_has_the_deviation_that_was_asked_for_and_comes_once():
     start = policy.parameters.master.clone()
     query = Query(clip=0.5, noise=3.0, expected=8)
     exact = clipped_sum(policy, spec, groups, query)
-    learner.private_step(groups, query, STREAM.normal)
+    learner.private_step(groups, query, STREAM)
     noise = (record.gradients[0] - exact).double() / (3.0 * 0.5 / 8)
     assert relative(noise, STREAM.normal(len(noise))) < 1e-6
     assert abs(float(noise.var()) - 1) < 5 * (2 / len(noise)) ** 0.5
@@ -132,7 +132,7 @@ def test_without_anything_to_learn_the_step_is_noise(groups):
         assign_advantages(made, spec)
     learner = PrivateLearner(policy, spec, 10)
     record = Recorder(learner)
-    learner.private_step(made, Query(2.0, 1.0, 4), STREAM.normal)
+    learner.private_step(made, Query(2.0, 1.0, 4), STREAM)
     assert torch.equal(record.gradients[0], (0.5 * STREAM.normal(policy.parameters.numel)).float())
     assert learner.state.step == learner.state.moments.updates == 1
     assert not learner.state.counters["skipped_steps"]

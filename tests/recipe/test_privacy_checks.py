@@ -18,7 +18,14 @@ def recipe(privacy=None, **more):
     ("privacy", "more", "field", "problem", "remedy"),
     [
         ({"enabled": True}, {}, "privacy.epsilon", "neither a budget nor a noise", "privacy.epsilon = 8"),
-        (NOISED | {"noise": 0.0}, {}, "privacy.noise", "none for signals", "more than 0"),
+        (ON | {"noise": 0.0}, {}, "privacy.noise", "the first step costs more", "Leave it out"),
+        (
+            {"enabled": True, "noise": 0.0, "signals": "noised"},
+            {},
+            "privacy.noise",
+            "none for signals",
+            "more than 0",
+        ),
         (ON, {"mode": "swarm", "grpo": {"local_steps": 1}}, "privacy.enabled", "swarm", 'mode = "federated"'),
         (ON, {"grpo": {"objective": "dapo"}}, "grpo.objective", "whole batch", '"dr_grpo"'),
         (ON, {"grpo": {"objective": "bnpo"}}, "grpo.objective", "whole batch", '"grpo"'),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,8 +15,9 @@ from hanse.grpo.optimiser import learning_rate
 from hanse.policy.functional_llama import is_plain
 from hanse.policy.rollout import Group
 from hanse.privacy.clipping import clipped_sum
+from hanse.privacy.noise import Stream
 
-_VALUES_AT_ONCE = 1 << 23
+_VALUES_AT_ONCE = 1 << 26
 """Entries of groups' gradients that are held at once."""
 
 
@@ -29,12 +30,15 @@ class Query:
     noise: float
     expected: int
 
-    def noised(self, total: Tensor, normal: Callable[[int], Tensor]) -> Tensor:
-        """The sum over groups, already divided, with noise made of standard normal numbers, float64."""
+    def add_noise(self, total: Tensor, stream: Stream) -> None:
+        """To the sum over groups, already divided, shape (numel,): added and rounded to float32 as one."""
         if self.noise == 0:
-            return total
-        deviation = self.noise * self.clip / self.expected
-        return (total.double() + deviation * normal(total.numel()).to(total.device)).float()
+            return
+        deviation, start = self.noise * self.clip / self.expected, 0
+        for normal in stream.normals(total.numel()):
+            part = total[start : start + len(normal)]
+            part.copy_(normal.mul_(deviation).to(part.device).add_(part))
+            start += len(normal)
 
     def totals(self, group_size: int, max_tokens: int) -> Totals:
         """Denominators that know nothing of a batch. Objectives that divide by its tokens are refused."""
@@ -45,12 +49,10 @@ class Query:
 class PrivateLearner(Learner):
     """A `Learner` with steps whose result is differentially private in each group."""
 
-    def private_step(
-        self, groups: Sequence[Group], query: Query, normal: Callable[[int], Tensor]
-    ) -> dict[str, float]:
+    def private_step(self, groups: Sequence[Group], query: Query, noise: Stream) -> dict[str, float]:
         """One update, whatever `groups` there are: none, or none with an advantage, is noise alone.
 
-        `normal` draws standard normal numbers. Of the metrics only `learning_rate` and `grad_norm`, that of
+        Of the metrics only `learning_rate` and `grad_norm`, that of
         the noised gradient, are made of what may be told.
         """
         self.policy.model.eval()
@@ -58,7 +60,8 @@ class PrivateLearner(Learner):
         total = self.clipped_sum(groups, query, metrics)
         self.policy.parameters.start_gradients()
         assert self.policy.parameters.grad is not None
-        self.policy.parameters.grad.copy_(query.noised(total, normal))
+        query.add_noise(total, noise)
+        self.policy.parameters.grad.copy_(total)
         self._apply(lr, metrics)
         self.state.step += 1
         return {"learning_rate": lr, **metrics.means()}

@@ -70,7 +70,7 @@ def private_step(
         if weigh is not None:
             weigh(groups)
     watch.lap("score")
-    learnt = learner.private_step(groups, asked.query, stream.sub("noise").normal)
+    learnt = learner.private_step(groups, asked.query, stream.sub("noise"))
     told: dict[str, float] = {
         name: learnt.pop(name) for name in ("learning_rate", "grad_norm") if name in learnt
     }

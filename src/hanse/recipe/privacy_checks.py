@@ -35,6 +35,12 @@ def _budget(recipe: Recipe) -> Iterator[_REFUSED]:
             "neither a budget nor a noise is given.",
             "Give privacy.epsilon = 8, say, from which the noise follows; or privacy.noise, 0 for none.",
         )
+    if spec.noise == 0 and spec.epsilon is not None:
+        yield (
+            "privacy.noise",
+            f"without noise the first step costs more than privacy.epsilon = {spec.epsilon:g}.",
+            "Leave it out, and the noise follows from the budget.",
+        )
     if spec.noise == 0 and spec.signals == "noised":
         yield (
             "privacy.noise",
