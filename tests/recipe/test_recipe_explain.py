@@ -97,7 +97,12 @@ CASES: list[tuple[dict[str, Any], str, str, str]] = [
         "expected a list, got a table.",
         "Write each reward as a section [[rewa",
     ),
-    ({"mode": "fed"}, "mode", '"fed" is not a choice.', 'Choose "central", "local", "federated", "swarm" or "reward-model".'),
+    (
+        {"mode": "fed"},
+        "mode",
+        '"fed" is not a choice.',
+        'Choose "central", "local", "federated", "swarm" or "reward-model".',
+    ),
     ({"policy": {"type": "gpt"}}, "policy.type", '"gpt" is not a choice.', 'Choose one of "tiny", "hf".'),
     ({"track": ["wandb"]}, "track.0", '"wandb" is not a choice.', 'Choose "tensorboard" or "trackio".'),
     ({"policy": {"type": "hf"}}, "policy.path", "required, but not given.", "Add path = … to [policy]."),
