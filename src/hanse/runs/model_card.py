@@ -40,7 +40,7 @@ def model_card(
         _training(recipe, summary, lora),
         _owners(partition),
         _liars(recipe, summary),
-        _PRIVACY.get(recipe.mode, ""),
+        _guarantee(summary) or _PRIVACY.get(recipe.mode, ""),
         _SWARM if recipe.mode == "swarm" else _FEDAVG,
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -205,6 +205,12 @@ def _liars(recipe: Recipe, summary: Mapping[str, Any]) -> str:
 
 This model comes from a study of attacks: {who}{showed}{cost}
 Do not use it for anything else."""
+
+
+def _guarantee(summary: Mapping[str, Any]) -> str:
+    """Of a run under `[privacy]`, in the words of the summary."""
+    words = part(summary, "privacy").get("guarantee")
+    return f"## Privacy\n\n{words}" if isinstance(words, str) else ""
 
 
 def _owners(partition: Sequence[Mapping[str, Any]]) -> str:
