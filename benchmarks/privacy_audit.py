@@ -45,7 +45,7 @@ LEVELS = (
     ("1", 1.0, 1.0),
     ("8", 8.0, 1.0),
     ("infinite", math.inf, 1.0),
-    ("8, with a tenth of its noise", 8.0, 0.1),
+    ("1, with a tenth of its noise", 1.0, 0.1),
 )
 SPEC = GrpoSpec(group_size=8, prompts_per_step=EXPECTED, max_new_tokens=3, objective="dr_grpo", scale="none")
 

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import re
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from hanse.recipe.load import load_recipe
@@ -110,3 +114,12 @@ def test_delta_is_less_than_one_over_the_number_of_problems():
 def test_sensitivity_counts_signals_only_where_they_are_told():
     assert PrivacySpec(signal_scale=0.75).sensitivity == 1.0
     assert PrivacySpec(signal_scale=0.75, signals="noised").sensitivity == 1.25
+
+
+def test_the_page_describes_every_option_and_its_recipe_loads():
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "methods" / "privacy.md").read_text()
+    assert [name for name in PrivacySpec.model_fields if f"`{name}`" not in page and name != "enabled"] == []
+    (block,) = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert load_recipe(tomllib.loads(block)).privacy.epsilon == 8
+    assert load_recipe(root / "recipes" / "private.toml").privacy.enabled

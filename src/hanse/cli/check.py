@@ -27,6 +27,7 @@ def check(recipe: RecipeFile, overrides: Overrides = None) -> None:
     _print_batch(loaded)
     with _offline():
         _print_partition(loaded)
+        _print_privacy(loaded)
         _print_needs(loaded)
     _print_advice(loaded)
     typer.echo("The recipe is in order.")
@@ -84,6 +85,13 @@ def _print_partition(recipe: Recipe) -> None:
 
     Console().print(table)
     typer.echo()
+
+
+def _print_privacy(recipe: Recipe) -> None:
+    if recipe.privacy.enabled:
+        from hanse.cli.privacy import privacy_of_partition
+
+        _print_list("Privacy", privacy_of_partition(recipe))
 
 
 def _print_needs(recipe: Recipe) -> None:
