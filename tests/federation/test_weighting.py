@@ -114,6 +114,19 @@ def test_relative_gain_of_the_local_steps_is_clipped_and_sharpened():
     assert weights == pytest.approx([sharp / (sharp + 3), 3 / (sharp + 3)])
 
 
+def test_tasks_share_equally_and_compare_within_themselves():
+    """Clients 0 and 2 learn one task, client 1 another: half for each task, whatever their rewards are."""
+    clients = [standing(0, reward_mean=0.1), standing(1, reward_mean=0.9), standing(2, reward_mean=0.6)]
+    tasks, e = ["sums", "code", "sums"], math.e
+    got = weights_of("task-accuracy", clients, temperature=0.5, tasks=tasks)
+    assert got == pytest.approx([0.5 / (e + 1), 0.5, 0.5 * e / (e + 1)])
+    alone = weights_of("task-accuracy", clients[:2], temperature=0.5, tasks=tasks)
+    assert alone == pytest.approx([0.5, 0.5])
+    sized = [standing(0, samples=10), standing(1, samples=30), standing(2, samples=20)]
+    got = weights_of("task-accuracy", sized, tasks=tasks, times_samples=True)
+    assert got == pytest.approx([10 / 60, 30 / 60, 20 / 60])
+
+
 def test_task_accuracy_by_hand():
     clients = [standing(0, reward_mean=0.6, samples=10), standing(1, reward_mean=0.1, samples=20)]
     e = math.exp(1)

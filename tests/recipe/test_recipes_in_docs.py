@@ -9,13 +9,22 @@ from pathlib import Path
 import pytest
 
 from hanse.recipe.advice import advice
+from hanse.recipe.audit import AuditSpec
 from hanse.recipe.load import load_recipe
 from hanse.recipe.robust import RobustName, RobustSpec
 from hanse.recipe.secure import SecureSpec
 
 FOLDER = Path(__file__).parents[2] / "docs" / "methods"
 FENCE = re.compile(r"^```toml\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PAGES = ("fed-grpo.md", "rivals.md", "robust.md", "secure-aggregation.md")
+PAGES = (
+    "fed-grpo.md",
+    "fedmoa.md",
+    "hostile-clients.md",
+    "reward-model.md",
+    "rivals.md",
+    "robust.md",
+    "secure-aggregation.md",
+)
 BLOCKS = [(page, text) for page in PAGES for text in FENCE.findall((FOLDER / page).read_text())]
 
 
@@ -35,6 +44,7 @@ def test_every_option_of_the_federation_is_described_somewhere() -> None:
         spec.CalibrationSpec,
         spec.BudgetSpec,
         spec.ScreeningSpec,
+        AuditSpec,
         RobustSpec,
         SecureSpec,
         spec.FederationSpec,

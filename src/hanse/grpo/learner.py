@@ -24,6 +24,8 @@ from hanse.grpo.correction import Correction
 from hanse.grpo.objectives import OBJECTIVES, Clipping, LossInputs, Totals, kl_divergence
 from hanse.grpo.objectives.base import MAX_LOG_RATIO
 from hanse.grpo.optimiser import Moments, Optimiser, learning_rate
+from hanse.grpo.part_gradients import part_gradients
+from hanse.grpo.reward_weights import Balance
 from hanse.policy.logprobs import completion_logprobs
 from hanse.policy.memory import is_out_of_memory
 from hanse.policy.policy import Policy
@@ -43,6 +45,7 @@ class LearnerState:
     non_finite_streak: int = 0
     micro_batch: int | None = None
     counters: Counter[str] = field(default_factory=Counter)
+    balance: Balance | None = None
 
 
 def summed(states: Iterable[LearnerState]) -> dict[str, int]:
@@ -123,6 +126,16 @@ class Learner:
         """The same under the reference policy."""
         with self.policy.reference():
             return self.logprobs(batch)
+
+    def part_gradients(self, groups: Sequence[Group], advantages_MPG: Tensor) -> Tensor:
+        """What each reward's advantages alone would do to the last layer, float32, shape (M, N)."""
+        whole = pack(groups, mask_truncated=self.spec.mask_truncated)
+        _, G, T = whole.tokens_PGT.shape
+
+        def work(rollouts: int) -> Tensor:
+            return part_gradients(self.policy, self.spec, whole, advantages_MPG, rollouts)
+
+        return self._halving(G, T, work)
 
     def _micro_batch(self, group_size: int, width: int) -> int:
         vocabulary = self.policy.vocabulary

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from hanse.grpo.advantages import group_advantages, group_mean_std, informative
+from hanse.grpo.balancing import balance, parts_of
 from hanse.grpo.batch import pack, stack_padded
 from hanse.grpo.learner import Learner
 from hanse.grpo.screen import Draw, Rollouts, fresh_groups, joined_groups, screen_then_deepen
@@ -186,6 +187,7 @@ def score_groups(groups: Sequence[Group], sampler: Sampler, scorer: Scoring) -> 
     start = 0
     for g in groups:
         g.rewards_G = rewards[start : start + g.size]
+        g.parts = parts_of(scores, slice(start, start + g.size))
         start += g.size
     return scores
 
@@ -197,6 +199,8 @@ def rewards_of(groups: Sequence[Group]) -> Tensor:
 
 def compare(groups: Sequence[Group], spec: GrpoSpec, learner: Learner, policy: Policy) -> Metrics:
     """Write advantages into scored groups, of their rewards as the recipe shapes them; metrics of shaping."""
+    if spec.reward_weights.apart and groups[0].parts is not None:
+        return balance(groups, spec, learner)
     rewards, shaping, shaped = rewards_of(groups), spec.shaping, Shaped(rewards_of(groups), {})
     texts = [policy.decode(g.token_ids_G()) for g in groups] if shaping.enabled else []
     if shaping.enabled:

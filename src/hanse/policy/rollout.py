@@ -22,6 +22,15 @@ class Rollout:
     reward: float | None
 
 
+@dataclass(frozen=True)
+class RewardParts:
+    """A group's rewards one by one, those with a weight. `values_MG`: NaN = unscored or not applicable."""
+
+    names_M: tuple[str, ...]
+    weights_M: tuple[float, ...]
+    values_MG: Tensor
+
+
 @dataclass
 class Group:
     """The G rollouts of one problem, packed: the unit of advantage, of calibration, of privacy.
@@ -30,7 +39,7 @@ class Group:
     `kept_logp_GT` is the log of the mass that top-k/top-p kept (None: nothing was cut), so that
     `logp_GT - kept_logp_GT` is the log-prob under the truncated distribution.
     Rewards: NaN = unscored. `advantages_GT`: where tokens have advantages of their own; `advantages_G` are
-    then their means. Shapes (G, T) and (G,).
+    then their means. Shapes (G, T) and (G,). `parts`: rewards one by one, where they are compared so.
     """
 
     problem: Problem
@@ -43,6 +52,7 @@ class Group:
     rewards_G: Tensor | None = None
     advantages_G: Tensor | None = None
     advantages_GT: Tensor | None = None
+    parts: RewardParts | None = None
 
     @property
     def size(self) -> int:

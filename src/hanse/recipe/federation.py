@@ -40,7 +40,8 @@ class WeightsSpec(Section):
     of the past in a smoothed signal (reward-std, fairness, coherence; None: 0) or baseline (relative-gain;
     None: 0.9).
     `times_samples`: multiply by the number of problems. `temperature`, `gain`: the softmax ones.
-    `threshold`: spread of rewards below which fairness stays uniform. `fixed`: one weight a client.
+    `threshold`: spread of rewards below which fairness stays uniform. `fixed`: one weight a client. `tasks`:
+    each client's task, within which task-accuracy compares (None: one task).
     """
 
     cap: float | None = Field(default=2.0, ge=1)
@@ -52,6 +53,7 @@ class WeightsSpec(Section):
     gain: Literal["global", "own"] = "global"
     threshold: float = Field(default=0.0, ge=0)
     fixed: list[float] | None = None
+    tasks: list[str] | None = None
 
 
 class CalibrationSpec(Section):

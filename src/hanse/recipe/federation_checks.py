@@ -26,6 +26,7 @@ _READERS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
             "temperature": ("relative-gain", "task-accuracy", "fairness"),
             "gain": ("relative-gain",),
             "threshold": ("fairness",),
+            "tasks": ("task-accuracy",),
         },
     ),
     "server": (
@@ -64,6 +65,14 @@ def check_fixed_weights(recipe: Recipe) -> None:
         raise RecipeError(field, f"{fixed} holds a negative weight.", example)
     if sum(fixed) == 0:
         raise RecipeError(field, "every weight is 0, so no client counts.", example)
+
+
+def check_tasks(recipe: Recipe) -> None:
+    """One task a client."""
+    tasks, clients = recipe.federation.weights.tasks, recipe.partition.clients
+    if recipe.mode == "federated" and tasks is not None and len(tasks) != clients:
+        problem = f"{len(tasks)} names for {clients} clients (partition.clients)."
+        raise RecipeError("federation.weights.tasks", problem, "Name one task a client, in their order.")
 
 
 def check_calibration(recipe: Recipe) -> None:

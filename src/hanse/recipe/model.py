@@ -9,8 +9,9 @@ from pydantic import Field, model_validator
 from hanse.recipe.adversary import AdversarySpec
 from hanse.recipe.federation import FederationSpec
 from hanse.recipe.policy import HfPolicy, LoraSpec, PolicySpec, TinyPolicy, WarmupSpec
-from hanse.recipe.reward_model import RewardModelSpec
 from hanse.recipe.privacy import PrivacySpec
+from hanse.recipe.reward_model import RewardModelSpec
+from hanse.recipe.reward_weights import RewardWeightsSpec
 from hanse.recipe.runtime import RuntimeSpec
 from hanse.recipe.section import Section
 from hanse.recipe.shaping import ShapingSpec
@@ -71,6 +72,7 @@ class GrpoSpec(Section):
     deepen: int = Field(default=12, ge=2)
     allocation: Literal["uniform", "variance"] = "uniform"
     shaping: ShapingSpec = ShapingSpec()
+    reward_weights: RewardWeightsSpec = RewardWeightsSpec()
 
     lr: float = Field(default=1e-6, gt=0)
     schedule: Literal["constant", "linear", "cosine"] = "constant"
@@ -108,7 +110,7 @@ class EvaluationSpec(Section):
 
     `sampler`: "plain" draws from all of the policy's distribution; "training" as `[grpo]` does. Under a small
     top-k or top-p training never sees what lies outside, whose mass may then grow: the two can differ much.
-    `distinct`: count distinct solutions; `nodes`: a file of consensus nodes, for coverage and tokens per node.
+    `distinct`: count distinct solutions; `nodes`: a file of consensus nodes, for coverage and tokens a node.
     """
 
     every: int = Field(default=1, ge=1)

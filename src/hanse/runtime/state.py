@@ -16,6 +16,7 @@ from hanse.errors import RunError
 from hanse.federation.client import ClientState
 from hanse.grpo.learner import LearnerState
 from hanse.grpo.optimiser import Moments
+from hanse.grpo.reward_weights import Balance
 
 
 def save_client(folder: Path, index: int, state: ClientState) -> None:
@@ -67,7 +68,9 @@ def client_of(tensors: Mapping[str, Tensor], fields: Mapping[str, Any]) -> Clien
 
 
 def learner_tensors(learner: LearnerState) -> dict[str, Tensor]:
-    return {"first": learner.moments.first, "second": learner.moments.second}
+    tensors = {"first": learner.moments.first, "second": learner.moments.second}
+    past = None if learner.balance is None else learner.balance.past_MN
+    return tensors if past is None else tensors | {"past_gradients": past}
 
 
 def learner_fields(learner: LearnerState) -> dict[str, Any]:
@@ -77,6 +80,7 @@ def learner_fields(learner: LearnerState) -> dict[str, Any]:
         "non_finite_streak": learner.non_finite_streak,
         "micro_batch": learner.micro_batch,
         "counters": dict(learner.counters),
+        "balance": None if learner.balance is None else [learner.balance.weights_M, learner.balance.norm],
     }
 
 
@@ -88,7 +92,12 @@ def learner_of(tensors: Mapping[str, Tensor], fields: Mapping[str, Any]) -> Lear
         non_finite_streak=fields["non_finite_streak"],
         micro_batch=fields["micro_batch"],
         counters=Counter(fields["counters"]),
+        balance=_balance(fields.get("balance"), tensors.get("past_gradients")),
     )
+
+
+def _balance(fields: list[Any] | None, past: Tensor | None) -> Balance | None:
+    return None if fields is None else Balance(tuple(fields[0]), fields[1], past)
 
 
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -31,6 +31,8 @@ class Scores:
     failures: Counter[str] = field(default_factory=Counter)
     errors: Mapping[str, int] = field(default_factory=dict)
     """A few one-line error messages, for the operator, and how many completions each is about."""
+    weights_F: tuple[float, ...] = ()
+    """Of each function in the sum."""
 
     @property
     def examples(self) -> tuple[str, ...]:
@@ -62,7 +64,7 @@ def combine(
     totals_N[list(unscored)] = np.nan
     counts = Counter(failure.reason for failure in unscored.values())
     values_FN[~finite_FN] = np.nan
-    return Scores(names_F, totals_N, values_FN, counts, _errors(names_F, failures_F))
+    return Scores(names_F, totals_N, values_FN, counts, _errors(names_F, failures_F), tuple(weights_F))
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
