@@ -153,7 +153,7 @@ def test_f4_kills_change_nothing_and_leave_nothing(town, tmp_path):
     calm = world.train(RECIPE, tmp_path)
     assert run.summary["policy_sha256"] == calm.summary["policy_sha256"]
     assert run.summary["rounds"] == 5
-    assert run.summary["counters"]["refused_uploads"] >= 5
+    assert run.summary["counters"]["refused_uploads"] >= 1
     assert [row["clients/client-2/weight"] > 0 for row in run.metrics("round")[1:]] == [True] * 5
     for name in (".flwr", "nodes/client-1/.flwr"):
         assert not (town.path / name).exists()
