@@ -77,6 +77,8 @@ def test_a_run_with_the_system_s_keys_states_its_guarantee_and_spends_its_budget
     words = run.summary["privacy"]["guarantee"]
     assert words.startswith("The trained policy is (ε, δ)-differentially private")
     assert words in (run.policy / "README.md").read_text()
+    page = (run.folder / "report.html").read_text()
+    assert words in page and "What each client spent" in page
     (account,) = accounts(run.folder)
     assert account[0]["seeded"] is False and [line["steps"] for line in account[1:]] == [2]
 

@@ -12,6 +12,7 @@ from hanse.runs.report.glossary import glossary
 from hanse.runs.report.headline import header, result
 from hanse.runs.report.health import health
 from hanse.runs.report.markup import Html, Section, tag
+from hanse.runs.report.privacy import privacy
 from hanse.runs.report.setup import environment, partition, recipe
 from hanse.runs.report.swarm import swarm
 from hanse.runs.report.training import training
@@ -27,6 +28,7 @@ def render(data: ReportData) -> str:
         swarm(data),
         training(data),
         client_signals(data),
+        privacy(data),
         health(data),
         cost(data),
         completions(data),
