@@ -78,7 +78,7 @@ def test_a_server_needs_no_training_problem(recipe, tmp_path):
     ]
     assert run.summary["evaluation"]["final"]["accuracy"] is not None
     written = b"".join(path.read_bytes() for path in run.folder.rglob("*") if path.is_file())
-    assert b"asks" not in written
+    assert b"north asks" not in written and b"south asks" not in written
     assert b"what is 1 + 0" in written
 
 
