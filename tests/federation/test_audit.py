@@ -19,7 +19,7 @@ from hanse.recipe.audit import AuditSpec
 from hanse.recipe.federation import FederationSpec
 from tests.federation.test_screening import signal, upload
 
-SPEC = AuditSpec(problems=8, strength=1.0, forget=0.5, floor=0.05)
+SPEC = AuditSpec(problems=8, strength=1.0, forget=0.5, floor=0.05, tolerance=0)
 NAN = float("nan")
 
 

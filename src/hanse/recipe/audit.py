@@ -25,7 +25,7 @@ class AuditSpec(Section):
     samples: int = Field(default=1, ge=1)
     forget: float = Field(default=0.1, ge=0, lt=1)
     step: float = Field(default=0.4, gt=0, le=1)
-    tolerance: float = Field(default=0.0, ge=0)
+    tolerance: float = Field(default=0.02, ge=0)
     strength: float = Field(default=0.5, gt=0)
     floor: float = Field(default=0.05, ge=0, lt=1)
 
