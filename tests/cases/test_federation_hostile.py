@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hanse.federation.aggregation import AGGREGATORS, LORA_RULES
 from hanse.federation.messages import Broadcast, Payload, Report, Upload
 from hanse.federation.payload import pack_vector
+from hanse.federation.robust import ROBUST
 from hanse.federation.server import Server, ServerState
 from hanse.federation.signal import Signal
 from hanse.federation.weighting import UNCAPPED, WEIGHTINGS
@@ -142,6 +143,16 @@ def test_f11_no_rule_sees_a_huge_or_non_finite_update(rule, bad):
     replies = {k: r.upload(k, [1.5, 2.5, 3.5]) for k in range(3)} | {3: r.upload(3, bad)}
     record = r.server.close_round(replies)
     assert list(record.weights) == [0, 1, 2]
+    assert r.values == pytest.approx([1.5, 2.5, 3.5])
+
+
+@pytest.mark.parametrize("rule", sorted(set(ROBUST) - {"fltrust"}))
+@pytest.mark.parametrize("bad", [[float("nan")] * 3, [float("inf"), 0.0, 0.0], [1e30, 1.0, 1.0]])
+def test_f11_no_robust_rule_sees_a_huge_or_non_finite_update(rule, bad):
+    r = Round(8, robust={"rule": rule, "byzantine": 1})
+    replies = {k: r.upload(k, [1.5, 2.5, 3.5]) for k in range(7)} | {7: r.upload(7, bad)}
+    record = r.server.close_round(replies)
+    assert [s.client for s in record.screened if s.reason] == [7]
     assert r.values == pytest.approx([1.5, 2.5, 3.5])
 
 
