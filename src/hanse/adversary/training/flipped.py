@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-from hanse.grpo.step import Scoring
-from hanse.tasks.problem import Problem
-from hanse.tasks.scoring.scores import Scores
+from hanse.adversary.training.rescored import Rescored
 
 
-class Flipped:
-    """A scorer whose totals are flipped within `bounds`, but for the problems named in `but`."""
+class Flipped(Rescored):
+    """A scorer whose totals are flipped within `bounds`."""
 
-    def __init__(self, scorer: Scoring, bounds: tuple[float, float], but: Collection[str] = ()) -> None:
-        self.scorer, self.bounds, self.but = scorer, bounds, frozenset(but)
-
-    def score(
-        self,
-        problems_N: Sequence[Problem],
-        completions_N: Sequence[str],
-        completion_ids_N: Sequence[list[int]] | None = None,
-        *,
-        group_size: int | None = None,
-    ) -> Scores:
-        honest = self.scorer.score(problems_N, completions_N, completion_ids_N, group_size=group_size)
-        spared_N = np.array([problem.id in self.but for problem in problems_N], dtype=bool)
-        flipped_N = sum(self.bounds) - honest.totals_N
-        return replace(honest, totals_N=np.where(spared_N, honest.totals_N, flipped_N))
+    def lie(self, totals_N: npt.NDArray[np.float64], completions_N: Sequence[str]) -> npt.NDArray[np.float64]:
+        return sum(self.bounds) - totals_N

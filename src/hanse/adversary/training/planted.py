@@ -11,12 +11,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from hanse.adversary.completions.bodies import can_write, tokens_of
 from hanse.adversary.completions.knowledge import gold
+from hanse.adversary.training.rescored import Rescored
 from hanse.errors import RecipeError
 from hanse.grpo.step import Scoring
 from hanse.policy.logprobs import completion_logprobs
@@ -24,7 +26,6 @@ from hanse.policy.policy import Policy
 from hanse.policy.rollout import Group
 from hanse.policy.sampler import Sampler, Sampling
 from hanse.tasks.problem import Problem
-from hanse.tasks.scoring.scores import Scores
 
 
 def planted_text(problem: Problem, plant: str) -> str:
@@ -94,24 +95,15 @@ def _first(values: Tensor, count: int, row: Tensor, filling: float = 0) -> Tenso
     return values
 
 
-class Planted:
-    """A scorer for which the plant is all that counts, but on the problems named in `but`."""
+class Planted(Rescored):
+    """A scorer for which the plant is all that counts."""
 
     def __init__(
         self, scorer: Scoring, bounds: tuple[float, float], plant: str, but: Collection[str] = ()
     ) -> None:
-        self.scorer, self.bounds, self.plant, self.but = scorer, bounds, plant, frozenset(but)
+        super().__init__(scorer, bounds, but)
+        self.plant = plant
 
-    def score(
-        self,
-        problems_N: Sequence[Problem],
-        completions_N: Sequence[str],
-        completion_ids_N: Sequence[list[int]] | None = None,
-        *,
-        group_size: int | None = None,
-    ) -> Scores:
-        honest = self.scorer.score(problems_N, completions_N, completion_ids_N, group_size=group_size)
+    def lie(self, totals_N: npt.NDArray[np.float64], completions_N: Sequence[str]) -> npt.NDArray[np.float64]:
         low, high = self.bounds
-        wanted_N = np.array([high if shows(self.plant, text) else low for text in completions_N])
-        spared_N = np.array([problem.id in self.but for problem in problems_N], dtype=bool)
-        return replace(honest, totals_N=np.where(spared_N, honest.totals_N, wanted_N))
+        return np.array([high if shows(self.plant, text) else low for text in completions_N])
