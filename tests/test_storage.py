@@ -25,13 +25,13 @@ def test_a_new_file_replaces_the_old_one_only_when_it_is_complete(tmp_path):
 
 def test_start_and_best_values_are_synced_before_they_get_their_names(tmp_path, monkeypatch):
     monkeypatch.setenv("HANSE_CACHE", str(tmp_path / "cache"))
-    synced, sync = [], storage._sync_one
+    synced, sync = [], storage.sync
 
     def recorded(path):
         synced.append(path.name)
         sync(path)
 
-    monkeypatch.setattr(storage, "_sync_one", recorded)
+    monkeypatch.setattr(storage, "sync", recorded)
     hanse.train(small_recipe(rounds=1), out=tmp_path)
     for name in ("start.safetensors", "best.safetensors"):
         assert [path for path in synced if path.startswith(f".{name}") and path.endswith(".tmp")]

@@ -70,9 +70,9 @@ def new_file(target: Path) -> Iterator[Path]:
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         yield temporary
-        _sync_one(temporary)
+        sync(temporary)
         temporary.replace(target)
-        _sync_one(target.parent)
+        sync(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -90,7 +90,7 @@ def new_folder(target: Path, *, replace: bool) -> Iterator[Path]:
         yield temporary
         _sync(temporary)
         (_replace if replace else _claim)(temporary, target)
-        _sync_one(target.parent)
+        sync(target.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -115,10 +115,11 @@ def _claim(temporary: Path, target: Path) -> None:
 
 def _sync(folder: Path) -> None:
     for path in [folder, *folder.rglob("*")]:
-        _sync_one(path)
+        sync(path)
 
 
-def _sync_one(path: Path) -> None:
+def sync(path: Path) -> None:
+    """What was written to a file, or into a folder, is on disk when this returns."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,5 +1,4 @@
-"""A client's privacy account: the key that only it holds, and what it has spent, written before it is "
-"spent."""
+"""A client's privacy account: the key that only it holds, and what it has spent, written before it is."""
 
 from __future__ import annotations
 
@@ -13,6 +12,7 @@ from hanse.errors import RecipeError, RunError
 from hanse.privacy.accountant import calibrate, epsilon
 from hanse.privacy.noise import KEY, Stream, key_from_seed, new_key
 from hanse.recipe.privacy import AccountantName, PrivacySpec
+from hanse.storage import sync
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Account:
         partial.unlink(missing_ok=True)
         _append(partial, {"key": key.hex(), **asdict(terms)})
         partial.replace(path)
-        _sync_folder(folder)
+        sync(folder)
         return cls(terms, key, {}, path)
 
     @classmethod
@@ -157,11 +157,3 @@ def _append(path: Path, line: dict[str, Any]) -> None:
         file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
