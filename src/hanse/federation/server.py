@@ -94,11 +94,16 @@ class Server:
 
     def converse(self) -> Conversation:
         """One round, as messages that go out and the replies that come back."""
+        replies = yield from self._begun()
+        grants = self.grant(replies)
+        return self.close_round((yield grants) if grants else replies)
+
+    def _begun(self) -> Generator[dict[int, bytes], Mapping[int, bytes], dict[int, bytes]]:
+        """The round is open, and everybody who answered has its values: their replies."""
         replies = dict((yield self.open_round()))
         if again := self.resend(replies):
             replies |= yield again
-        grants = self.grant(replies)
-        return self.close_round((yield grants) if grants else replies)
+        return replies
 
     def open_round(self) -> dict[int, bytes]:
         """What each client that takes part receives now. Opening a round twice gives the same messages."""
@@ -199,6 +204,7 @@ class Server:
         return values if self.state.offset is None else torch.cat([values, self.state.offset.total])
 
     # --- opening ------------------------------------------------------------------------------------------
+
     def _broadcasts(self, held: Mapping[int, str | None], *, whole: bool = False) -> dict[int, bytes]:
         """One message a client, often the same. `whole`: it may not build on what the client holds."""
         opened, budget = self._opened(), self.spec.budget

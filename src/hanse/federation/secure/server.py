@@ -32,9 +32,7 @@ class SecureServer(Server):
 
     def converse(self) -> Conversation:
         """One round, as messages that go out and the replies that come back."""
-        replies = dict((yield self.open_round()))
-        if again := self.resend(replies):
-            replies |= yield again
+        replies = yield from self._begun()
         opened = self._opened()
         reach = self.reach.over(float(opened.base.float().abs().max()) if opened.base.numel() else 0.0)
         weighting, seed = self.state.weighting, self.seed
