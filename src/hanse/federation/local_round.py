@@ -143,15 +143,11 @@ class LocalRound:
 
     def _learner_state(self, kept: LearnerState, like: Tensor, method: Plain) -> LearnerState:
         """A copy to train with, so that `kept` stays what it was."""
-        moments = kept.moments
-        if self.spec.moments == "reset" or self._rule.renews:
-            fresh = Moments.zeros(like)
-        else:
-            first, second = (m.to(like.device, copy=True) for m in (moments.first, moments.second))
-            fresh = Moments(first, second, moments.updates)
+        anew = self.spec.moments == "reset" or self._rule.renews
+        fresh = Moments.zeros(like) if anew else kept.moments.to(like.device, copy=True)
         return replace(kept, moments=method.moments(fresh), counters=kept.counters.copy())
 
 
 def _at_rest(state: LearnerState, moments: Moments) -> LearnerState:
     """The state between rounds: moments in host memory, as several clients may share one accelerator."""
-    return replace(state, moments=Moments(moments.first.cpu(), moments.second.cpu(), moments.updates))
+    return replace(state, moments=moments.to("cpu"))

@@ -23,6 +23,11 @@ class Moments:
     def zeros(cls, like: Tensor) -> Moments:
         return cls(torch.zeros_like(like), torch.zeros_like(like))
 
+    def to(self, device: torch.device | str, *, copy: bool = False) -> Moments:
+        """On the device: itself where it is there already, unless a copy is asked for."""
+        first, second = (moment.to(device, copy=copy) for moment in (self.first, self.second))
+        return Moments(first, second, self.updates)
+
 
 class Optimiser:
     """torch's AdamW on one flat tensor. `moments` can be swapped, which is how clients take turns."""

@@ -50,18 +50,13 @@ class PreferenceRound(LocalRound):
         rows = learner.fit(draw, self.local_steps, state)
         target = added(parameters.master.to("cpu", copy=True), kept.unsent)
         changed = count_changed(target, received.base)
-        moments = state.moments
-        at_rest = Moments(moments.first.cpu(), moments.second.cpu(), moments.updates)
-        left = Kept(replace(state, moments=at_rest), draw.cursor, None, None, None, kept.kept)
+        left = Kept(replace(state, moments=state.moments.to("cpu")), draw.cursor, None, None, None, kept.kept)
         return Trained(target, self._signal(rows), changed), left, rows
 
     def _state(self, kept: LearnerState, like: Tensor) -> LearnerState:
         """A copy to train with, so that `kept` stays what it was."""
-        if self.spec.moments == "reset":
-            fresh = Moments.zeros(like)
-        else:
-            first, second = (m.to(like.device, copy=True) for m in (kept.moments.first, kept.moments.second))
-            fresh = Moments(first, second, kept.moments.updates)
+        anew = self.spec.moments == "reset"
+        fresh = Moments.zeros(like) if anew else kept.moments.to(like.device, copy=True)
         return replace(kept, moments=fresh, counters=kept.counters.copy())
 
     def _signal(self, rows: Rows) -> Signal:
