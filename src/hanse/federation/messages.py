@@ -13,7 +13,15 @@ from typing import Any, Literal
 
 from hanse.federation.signal import MAX_REWARD, Signal
 from hanse.federation.wire.dense import DTYPES
-from hanse.federation.wire.frame import Frame, WireError, decode_frame, encode_frame, kind_of
+from hanse.federation.wire.frame import (
+    Frame,
+    WireError,
+    count,
+    count_of,
+    decode_frame,
+    encode_frame,
+    kind_of,
+)
 from hanse.federation.wire.frame import field as read
 
 HEADER_ROOM = 1 << 16
@@ -75,13 +83,13 @@ class Broadcast:
         payload, extras = _unpack(frame)
         entries = read(frame, "entries", (int, type(None)))
         return cls(
-            round=_count(read(frame, "round", int)),
+            round=count(frame, "round"),
             payload=payload,
             dtype=_dtype(frame),
             base=read(frame, "base", str),
             patched=read(frame, "patched", (str, type(None))),
             reward_mean=_number(frame, "reward_mean", MAX_REWARD),
-            entries=None if entries is None else _count(entries),
+            entries=None if entries is None else count_of(entries),
             fraction=_number(frame, "fraction", 1.0),
             reporting=read(frame, "reporting", bool),
             prompts=_prompts(read(frame, "prompts", (int, type(None)))),
@@ -109,11 +117,11 @@ class Report:
         """Raises WireError."""
         frame = decode_frame(data, kind="report", max_bytes=HEADER_ROOM)
         return cls(
-            round=_count(read(frame, "round", int)),
-            client=_count(read(frame, "client", int)),
+            round=count(frame, "round"),
+            client=count(frame, "client"),
             base=read(frame, "base", str),
             signal=_signal(frame),
-            changed=_count(read(frame, "changed", int)),
+            changed=count(frame, "changed"),
         )
 
 
@@ -133,7 +141,7 @@ class Grant:
     def from_bytes(cls, data: bytes) -> Grant:
         """Raises WireError."""
         frame = decode_frame(data, kind="grant", max_bytes=HEADER_ROOM)
-        return cls(*(_count(read(frame, name, int)) for name in ("round", "client", "entries")))
+        return cls(*(count(frame, name) for name in ("round", "client", "entries")))
 
 
 @dataclass(frozen=True)
@@ -150,7 +158,7 @@ class Resync:
     def from_bytes(cls, data: bytes) -> Resync:
         """Raises WireError."""
         frame = decode_frame(data, kind="resync", max_bytes=HEADER_ROOM)
-        return cls(*(_count(read(frame, name, int)) for name in ("round", "client")))
+        return cls(*(count(frame, name) for name in ("round", "client")))
 
 
 @dataclass(frozen=True)
@@ -177,13 +185,13 @@ class Upload:
         frame = decode_frame(data, kind="upload", max_bytes=max_bytes)
         payload, extras = _unpack(frame)
         return cls(
-            round=_count(read(frame, "round", int)),
-            client=_count(read(frame, "client", int)),
+            round=count(frame, "round"),
+            client=count(frame, "client"),
             base=read(frame, "base", str),
             dtype=_dtype(frame),
             signal=_signal(frame),
             payload=payload,
-            changed=_count(read(frame, "changed", int)),
+            changed=count(frame, "changed"),
             extras=extras,
         )
 
@@ -233,12 +241,6 @@ def _signal(frame: Frame) -> Signal:
         raise WireError(str(error)) from error
 
 
-def _count(value: int) -> int:
-    if not 0 <= value < 2**40:
-        raise WireError("a count is out of range")
-    return value
-
-
 def _prompts(value: int | None) -> int | None:
     if value is not None and not 1 <= value <= MAX_PROMPTS:
         raise WireError("field 'prompts' is out of range")
@@ -251,7 +253,7 @@ def _lift(value: list[Any] | None) -> tuple[int, int | None, int] | None:
     if len(value) != 3 or not all(type(n) is int or (i == 1 and n is None) for i, n in enumerate(value)):
         raise WireError("field 'lift' does not hold three numbers")
     version, previous, rank = value
-    return _count(version), None if previous is None else _count(previous), _count(rank)
+    return count_of(version), None if previous is None else count_of(previous), count_of(rank)
 
 
 def _number(frame: Frame, name: str, limit: float) -> float | None:

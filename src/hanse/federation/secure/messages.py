@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from hanse.federation.messages import HEADER_ROOM
-from hanse.federation.wire.frame import Frame, WireError, decode_frame, encode_frame
+from hanse.federation.wire.frame import Frame, WireError, count, decode_frame, encode_frame
 from hanse.federation.wire.frame import field as read
 from hanse.privacy.secure.primitives import KEY
 from hanse.privacy.secure.protocol import SEALED, Keys, Offer, Revealed
@@ -73,11 +73,11 @@ class Invitation:
         peers = _clients(frame, "peers")
         keys = _split(_buffers(frame, len(peers) * 2 * KEY)[0], len(peers))
         return cls(
-            _count(frame, "round"),
-            _count(frame, "client"),
+            count(frame, "round"),
+            count(frame, "client"),
             weight=_share(frame, "weight"),
             reach=_number(frame, "reach"),
-            addends=_count(frame, "addends"),
+            addends=count(frame, "addends"),
             peers={k: Keys(one[:KEY], one[KEY:]) for k, one in zip(peers, keys, strict=True)},
         )
 
@@ -109,7 +109,7 @@ class Shares:
             bytes(seed),
             dict(zip(holders, pairs, strict=True)),
         )
-        return cls(_count(frame, "round"), _count(frame, "client"), offer)
+        return cls(count(frame, "round"), count(frame, "client"), offer)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Delivery:
         frame = decode_frame(data, kind="secure-delivery", max_bytes=ROOM)
         peers = _clients(frame, "peers")
         sealed = _split(_buffers(frame, len(peers) * SEALED)[0], len(peers))
-        return cls(_count(frame, "round"), _count(frame, "client"), dict(zip(peers, sealed, strict=True)))
+        return cls(count(frame, "round"), count(frame, "client"), dict(zip(peers, sealed, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Masked:
     def from_bytes(cls, data: bytes, *, size: int) -> Masked:
         """`size`: bytes of the vector. Raises WireError."""
         frame = decode_frame(data, kind="secure-masked", max_bytes=size + HEADER_ROOM)
-        return cls(_count(frame, "round"), _count(frame, "client"), _buffers(frame, size)[0])
+        return cls(count(frame, "round"), count(frame, "client"), _buffers(frame, size)[0])
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Request:
         """Raises WireError."""
         frame = decode_frame(data, kind="secure-request", max_bytes=ROOM)
         lists = (_clients(frame, "living"), _clients(frame, "dropped"))
-        return cls(_count(frame, "round"), _count(frame, "client"), *lists)
+        return cls(count(frame, "round"), count(frame, "client"), *lists)
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class Unmask:
             dict(zip(ids, _split(buffer, len(ids)), strict=True))
             for ids, buffer in zip(lists, buffers, strict=True)
         )
-        return cls(_count(frame, "round"), _count(frame, "client"), Revealed(seeds, keys))
+        return cls(count(frame, "round"), count(frame, "client"), Revealed(seeds, keys))
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class Refusal:
         """Raises WireError."""
         frame = decode_frame(data, kind="secure-refusal", max_bytes=HEADER_ROOM)
         reason = "".join(c if c.isprintable() else " " for c in read(frame, "reason", str)[:MAX_REASON])
-        return cls(_count(frame, "round"), _count(frame, "client"), reason)
+        return cls(count(frame, "round"), count(frame, "client"), reason)
 
 
 def _buffers(frame: Frame, *sizes: int | None) -> tuple[memoryview, ...]:
@@ -243,13 +243,6 @@ def _clients(frame: Frame, name: str) -> list[int]:
     if any(b <= a for a, b in pairwise(ids)):
         raise WireError(f"field {name!r} does not rise")
     return ids
-
-
-def _count(frame: Frame, name: str) -> int:
-    value: int = read(frame, name, int)
-    if not 0 <= value < 2**40:
-        raise WireError("a count is out of range")
-    return value
 
 
 def _number(frame: Frame, name: str) -> float:

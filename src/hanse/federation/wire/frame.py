@@ -101,6 +101,22 @@ def _split(body: memoryview, lengths: list[Any]) -> tuple[memoryview, ...]:
     return tuple(buffers)
 
 
+MAX_COUNT = 2**40
+"""No honest message counts so far."""
+
+
+def count_of(value: int) -> int:
+    """The value, where it is a count. Raises WireError."""
+    if not 0 <= value < MAX_COUNT:
+        raise WireError("a count is out of range")
+    return value
+
+
+def count(frame: Frame, name: str) -> int:
+    """A header field that is a count. Raises WireError."""
+    return count_of(field(frame, name, int))
+
+
 def field(frame: Frame, name: str, types: type | tuple[type, ...]) -> Any:
     """A header field of the given type. Raises WireError where it is absent or of another type."""
     value = frame.fields.get(name)
