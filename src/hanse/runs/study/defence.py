@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hanse.runs.report.formats import known
 from hanse.runs.report.reading import part
-from hanse.runs.study.statistics import summarise
+from hanse.runs.study.scalars import scalars
 
 SCALARS = ("attack_success", "honest_refused", "auc", "found")
 
@@ -26,8 +25,4 @@ def of_run(summary: Row) -> dict[str, Any] | None:
 
 def of_arm(runs: Sequence[Row]) -> dict[str, Any] | None:
     """Mean, spread and interval over runs of all that they tell."""
-    told = [part(run, "defence") for run in runs if part(run, "defence")]
-    if not told:
-        return None
-    values = {key: [v for one in told if (v := known(one.get(key))) is not None] for key in SCALARS}
-    return {key: summarise(found).to_json() for key, found in values.items() if found}
+    return scalars(runs, "defence", SCALARS)

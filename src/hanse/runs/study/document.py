@@ -12,7 +12,7 @@ from hanse.recipe.study import ArmSpec
 from hanse.recipe.study_checks import flat
 from hanse.runs.environment import environment
 from hanse.runs.report.formats import known
-from hanse.runs.report.reading import mean
+from hanse.runs.report.reading import mean, values
 from hanse.runs.study import defence, preferences
 from hanse.runs.study.plan import Plan, best_trial
 from hanse.runs.study.records import PROCESS, Record, record
@@ -78,13 +78,13 @@ def _arm(plan: Plan, arm: ArmSpec) -> dict[str, Any]:
         "published": arm.published,
         "planned": len(plan.pairs()),
         "runs": runs,
-        **summarise(_values(runs, "accuracy")).to_json(),
-        **{key: summarise(_values(runs, key)).to_json() for key in SUMMARISED},
-        **{key: summarise(found).to_json() for key in PROCESS if (found := _values(runs, key))},
+        **summarise(values(runs, "accuracy")).to_json(),
+        **{key: summarise(values(runs, key)).to_json() for key in SUMMARISED},
+        **{key: summarise(found).to_json() for key in PROCESS if (found := values(runs, key))},
         "by_level": _by_level(runs),
-        "bytes": {way: mean(_values([run["bytes"] for run in runs], way)) for way in ("up", "down")},
-        "rollouts": mean(_values(runs, "rollouts")),
-        "compression": mean(_values(runs, "compression")),
+        "bytes": {way: mean(values([run["bytes"] for run in runs], way)) for way in ("up", "down")},
+        "rollouts": mean(values(runs, "rollouts")),
+        "compression": mean(values(runs, "compression")),
         "rounds_to": {f"{target:g}": _reached(runs, f"{target:g}") for target in spec.accuracy_targets},
         **({} if swarm is None else {"swarm": swarm}),
         **({} if hostile is None else {"defence": hostile}),
@@ -94,18 +94,14 @@ def _arm(plan: Plan, arm: ArmSpec) -> dict[str, Any]:
     }
 
 
-def _values(rows: Sequence[Mapping[str, Any]], key: str) -> list[float]:
-    return [value for row in rows if (value := known(row.get(key))) is not None]
-
-
 def _by_level(runs: Sequence[Record]) -> dict[str, Any]:
     levels = dict.fromkeys(level for run in runs for level in run["by_level"])
-    return {level: summarise(_values([run["by_level"] for run in runs], level)).to_json() for level in levels}
+    return {level: summarise(values([run["by_level"] for run in runs], level)).to_json() for level in levels}
 
 
 def _reached(runs: Sequence[Record], target: str) -> dict[str, Any]:
     """Over the runs that reach the target; those that do not are counted, not guessed."""
-    rounds = _values([run["rounds_to"] for run in runs], target)
+    rounds = values([run["rounds_to"] for run in runs], target)
     return {"reached": len(rounds), "n": len(runs), "mean": mean(rounds)}
 
 

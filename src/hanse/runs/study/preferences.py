@@ -7,7 +7,7 @@ from typing import Any
 
 from hanse.runs.report.formats import known
 from hanse.runs.report.reading import part
-from hanse.runs.study.statistics import summarise
+from hanse.runs.study.scalars import scalars
 
 SCALARS = ("accuracy_before", "worst_before", "distance", "farthest", "rand_index", "groups_found")
 
@@ -27,8 +27,4 @@ def of_run(summary: Row) -> dict[str, Any] | None:
 
 def of_arm(runs: Sequence[Row]) -> dict[str, Any] | None:
     """Mean, spread and interval over runs of all that they tell."""
-    told = [part(run, "reward_model") for run in runs if part(run, "reward_model")]
-    if not told:
-        return None
-    values = {key: [v for one in told if (v := known(one.get(key))) is not None] for key in SCALARS}
-    return {key: summarise(found).to_json() for key, found in values.items() if found}
+    return scalars(runs, "reward_model", SCALARS)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hanse.runs.report.formats import known
-from hanse.runs.report.reading import Points, mean, numbered, part, points
+from hanse.runs.report.reading import Points, mean, numbered, part, points, values
 from hanse.runs.study.statistics import summarise
 
 SCALARS = (
@@ -64,7 +63,7 @@ def of_arm(runs: Sequence[Row]) -> dict[str, Any] | None:
 
 
 def _summary(rows: Sequence[Row], key: str) -> dict[str, Any]:
-    return summarise([value for row in rows if (value := known(row.get(key))) is not None]).to_json()
+    return summarise(values(rows, key)).to_json()
 
 
 def _mean_curve(curves: Sequence[Sequence[Sequence[float]]]) -> list[list[float | None]]:
