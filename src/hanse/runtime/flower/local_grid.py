@@ -9,14 +9,14 @@ from uuid import uuid4
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.common.constant import ErrorCode
-from flwr.serverapp import Grid
 
 from hanse.runtime.flower.private import identity
+from hanse.runtime.flower.private.grid import OwnGrid
 
 Fate = Callable[[Message], bool]
 
 
-class LocalGrid(Grid):
+class LocalGrid(OwnGrid):
     """Nodes 1001, 1002, … that each run a ClientApp; messages are answered when replies are asked for.
 
     `config`: of a node by its number from 0, beside Flower's own keys. A node in `away` is offline; a message
@@ -28,7 +28,7 @@ class LocalGrid(Grid):
     def __init__(
         self, apps: Sequence[ClientApp], config: Callable[[int], dict[str, str | int]] | None = None
     ) -> None:
-        self._run = identity.Run.create_empty(run_id=1)
+        super().__init__(identity.Run.create_empty(run_id=1))
         identity.act_as(1)
         self.apps = {self.FIRST + i: app for i, app in enumerate(apps)}
         self.contexts = {node: self._context(i, node, len(apps), config) for i, node in enumerate(self.apps)}
@@ -44,23 +44,6 @@ class LocalGrid(Grid):
     ) -> Context:
         own = {"partition-id": number, "num-partitions": nodes, **(config(number) if config else {})}
         return Context(run_id=1, node_id=node, node_config=dict(own), state=RecordDict(), run_config={})
-
-    def set_run(self, run: identity.Run) -> None:
-        self._run = run
-
-    @property
-    def run(self) -> identity.Run:
-        return self._run
-
-    def create_message(
-        self,
-        content: RecordDict,
-        message_type: str,
-        dst_node_id: int,
-        group_id: str,
-        ttl: float | None = None,
-    ) -> Message:
-        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> list[int]:
         return [node for node in self.apps if node not in self.away]

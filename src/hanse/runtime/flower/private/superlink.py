@@ -19,7 +19,6 @@ from flwr.common.constant import NOOP_ACCOUNT_NAME, NOOP_FLWR_AID, Status
 from flwr.proto.message_pb2 import ObjectTree
 from flwr.proto.task_pb2 import TaskStatus
 from flwr.server.superlink.linkstate import InMemoryLinkState, LinkStateFactory
-from flwr.serverapp import Grid
 from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME, NOOP_FEDERATION_ID, TaskType
 from flwr.supercore.error import http_error_translator
 from flwr.supercore.inflatable.inflatable_object import (
@@ -37,8 +36,9 @@ from flwr.superlink.routers.fleet.router import router
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 
+from hanse.runtime.flower.private.grid import OwnGrid
 from hanse.runtime.flower.private.guard import BodyLimit, Guard
-from hanse.runtime.flower.private.identity import NodeInfo, Run, act_as, name_message
+from hanse.runtime.flower.private.identity import NodeInfo, act_as, name_message
 
 _STOP_S = 5.0
 
@@ -109,7 +109,7 @@ class SuperLink:
         self._server.force_exit = True
 
 
-class LinkGrid(Grid):
+class LinkGrid(OwnGrid):
     """A Grid on the SuperLink's own state. Replies are handed out when all of their parts have arrived."""
 
     def __init__(self, state: LinkState) -> None:
@@ -117,28 +117,11 @@ class LinkGrid(Grid):
         run_id = state.create_run(
             None, None, None, {}, NOOP_FEDERATION_ID, None, NOOP_FLWR_AID, TaskType.SERVER_APP
         )
-        self._run = state.get_run_info(run_ids=[run_id])[0]
+        super().__init__(state.get_run_info(run_ids=[run_id])[0])
         task = state.task_store[self._run.primary_task_id or 0]
         task.status.CopyFrom(TaskStatus(status=Status.RUNNING, sub_status="", details=""))
         self._arriving: dict[str, Message] = {}
         act_as(run_id)
-
-    def set_run(self, run: Run) -> None:
-        self._run = run
-
-    @property
-    def run(self) -> Run:
-        return self._run
-
-    def create_message(
-        self,
-        content: RecordDict,
-        message_type: str,
-        dst_node_id: int,
-        group_id: str,
-        ttl: float | None = None,
-    ) -> Message:
-        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> list[int]:
         return sorted(self.state.get_nodes(self._run.run_id))
