@@ -201,7 +201,8 @@ def compare(groups: Sequence[Group], spec: GrpoSpec, learner: Learner, policy: P
     """Write advantages into scored groups, of their rewards as the recipe shapes them; metrics of shaping."""
     if spec.reward_weights.apart and groups[0].parts is not None:
         return balance(groups, spec, learner)
-    rewards, shaping, shaped = rewards_of(groups), spec.shaping, Shaped(rewards_of(groups), {})
+    rewards, shaping = rewards_of(groups), spec.shaping
+    shaped = Shaped(rewards, {})
     texts = [policy.decode(g.token_ids_G()) for g in groups] if shaping.enabled else []
     if shaping.enabled:
         progress = learner.state.step / max(1, learner.total_steps)

@@ -37,10 +37,11 @@ from hanse.tasks.problem import Problem, Split, Task
 from hanse.tasks.scoring.scorer import Scorer
 
 
-def client_data(recipe: Recipe, task: Task) -> list[ClientData]:
+def client_data(recipe: Recipe, task: Task, owned: Sequence[Problem] | None = None) -> list[ClientData]:
     """Who trains on what: the partition, or in central and swarm mode one part with the union. Nobody has
-    what the server keeps for itself."""
-    problems, owned = task.problems("train"), server_problems(recipe, task)
+    what the server keeps for itself (`owned`, where that is known already)."""
+    problems = task.problems("train")
+    owned = server_problems(recipe, task) if owned is None else owned
     parts = build_partition(recipe.partition, without(problems, owned) if owned else problems, recipe.seed)
     if recipe.mode not in ("central", "swarm"):
         return parts
@@ -125,7 +126,7 @@ class Host:
         parameters = self.policy.parameters
         self.layout = Layout(parameters.names, parameters.shapes, recipe.exchange_dtype)
         self.owned = server_problems(recipe, self.task)
-        self._parts = client_data(recipe, self.task)
+        self._parts = client_data(recipe, self.task, self.owned)
         for index, problems in (own or {}).items():
             self._parts[index] = replace(self._parts[index], problems=tuple(problems))
         self.clients = {i: self.new_client(i) for i in client_ids}
