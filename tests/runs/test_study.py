@@ -150,7 +150,11 @@ def test_interrupted_then_killed_then_run_again_gives_the_same(
 def stopped(file: Path, out: Path, by: signal.Signals, when: Callable[[], bool]) -> tuple[int, bytes]:
     """Exit code and stderr of a study that got a signal; none of its processes lives on."""
     command = [sys.executable, "-m", "hanse", "study", str(file), "--out", str(out), "--quiet"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell began us with &
+    try:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    finally:
+        signal.signal(signal.SIGINT, before)
     _wait(lambda: when() or process.poll() is not None)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     os.kill(process.pid, by)
