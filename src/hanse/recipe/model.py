@@ -11,6 +11,7 @@ from hanse.recipe.federation import FederationSpec
 from hanse.recipe.policy import HfPolicy, LoraSpec, PolicySpec, TinyPolicy, WarmupSpec
 from hanse.recipe.privacy import PrivacySpec
 from hanse.recipe.reward_model import RewardModelSpec
+from hanse.recipe.reward_only import RewardOnlySpec
 from hanse.recipe.reward_weights import RewardWeightsSpec
 from hanse.recipe.runtime import RuntimeSpec
 from hanse.recipe.section import Section
@@ -130,7 +131,7 @@ class Recipe(Section):
     """Everything that determines a run."""
 
     name: str = "run"
-    mode: Literal["central", "local", "federated", "swarm", "reward-model"] = "federated"
+    mode: Literal["central", "local", "federated", "swarm", "reward-model", "reward-only"] = "federated"
     seed: int = Field(default=0, ge=0, lt=2**31)
     rounds: int = Field(default=12, ge=1)
     policy: PolicySpec = TinyPolicy()
@@ -142,6 +143,7 @@ class Recipe(Section):
     federation: FederationSpec = FederationSpec()
     swarm: SwarmSpec = SwarmSpec()
     reward_model: RewardModelSpec = RewardModelSpec()
+    reward_only: RewardOnlySpec = RewardOnlySpec()
     adversary: AdversarySpec = AdversarySpec()
     privacy: PrivacySpec = PrivacySpec()
     evaluation: EvaluationSpec = EvaluationSpec()

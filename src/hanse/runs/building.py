@@ -45,6 +45,10 @@ def build_training(
         from hanse.runs.reward_model import RewardModelTraining
 
         return RewardModelTraining(recipe, start, task)
+    if recipe.mode == "reward-only":
+        from hanse.runs.reward_only import RewardOnlyTraining
+
+        return RewardOnlyTraining(recipe, start, names, idle=idle)
     from hanse.runs.federated import FederatedTraining
 
     return FederatedTraining(recipe, start, names, idle=idle, elsewhere=elsewhere, accounts=accounts)

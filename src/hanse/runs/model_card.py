@@ -50,6 +50,7 @@ _WHO = {
     "federated": "Trained together by clients that exchanged parameters, not problems,",
     "central": "Trained on everybody's pooled problems",
     "swarm": "Trained by nodes of a swarm that exchanged completions",
+    "reward-only": "Trained by a server whose clients scored its completions,",
     "local": "One of several models that clients trained alone, each on its own problems,",
 }
 

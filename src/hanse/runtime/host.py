@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from hanse.adversary.training.planted import shows
 from hanse.errors import RecipeError
 from hanse.federation.client import Client, ClientState
 from hanse.federation.ends import client_of
+from hanse.federation.reward_only.client import Judge
 from hanse.federation.wire.layout import Layout
 from hanse.grpo.evaluation import EvaluationJob, LevelResult, evaluate_level, levels_by_split
 from hanse.grpo.learner import LearnerState, summed
@@ -50,14 +51,16 @@ def client_data(recipe: Recipe, task: Task, owned: Sequence[Problem] | None = No
 
 
 def server_problems(recipe: Recipe, task: Task) -> list[Problem]:
-    """The problems that a federation's server keeps for itself."""
-    spec = recipe.federation.audit
+    """The problems that a server keeps for itself."""
+    spec, train, column = recipe.federation.audit, task.problems("train"), recipe.evaluation.level_column
+    if recipe.mode == "reward-only":
+        return server_owned(train, recipe.reward_only.auxiliary, column)
     if recipe.mode != "federated" or not spec.owns:
         return []
     if spec.path is not None:
         return list(problems_of(recipe.task, spec.path, "federation.audit.path"))
     assert spec.problems is not None
-    return server_owned(task.problems("train"), spec.problems, recipe.evaluation.level_column)
+    return server_owned(train, spec.problems, column)
 
 
 def step_spec(recipe: Recipe) -> GrpoSpec:
@@ -139,7 +142,7 @@ class Host:
         zeros, limit = Moments.zeros(self.initial.cpu()), self.spec.max_prompt_tokens
         problems = fitting(data.problems, self.policy, limit, f"client {data.name!r}")
         apart = not self.scorer.one_by_one
-        return client_of(self.recipe.federation_in_force)(
+        return self._kind_of_client()(
             id=index,
             name=data.name,
             problems=problems,
@@ -150,6 +153,12 @@ class Host:
             state=ClientState(LearnerState(zeros)),
             private=private_of(self.recipe, self.spec, problems, index, self._accounts, apart=apart),
         )
+
+    def _kind_of_client(self) -> Callable[..., Client]:
+        if self.recipe.mode == "reward-only":
+            steps = self.recipe.reward_only.own_steps
+            return partial(Judge, start=self.initial.cpu(), own_steps=steps)
+        return client_of(self.recipe.federation_in_force)
 
     def answer(
         self, client: int, message: bytes, *, keep_earlier: bool = False

@@ -38,3 +38,12 @@ def last_boxed(text: str) -> str | None:
             return text[start:position].strip()
         position += 1
     return None
+
+
+def stated_answer(text: str) -> str:
+    """The answer that a completion of unknown format states: boxed, behind "####", in <answer> tags, or all
+    of it, stripped; "" for none."""
+    boxed, marked = last_boxed(text), extract_answer(text, "gsm8k")
+    _, tag, tagged = text.rpartition("<answer>")
+    found = boxed or marked or (tagged.partition("</answer>")[0] if tag else text)
+    return found.strip()

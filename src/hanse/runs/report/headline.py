@@ -48,6 +48,7 @@ def _who(data: ReportData) -> str:
         "central": "One learner trained on everybody's problems by GRPO",
         "local": f"{plural(many, 'client')} each trained a model of their own by GRPO",
         "swarm": who_exchanged(settings(data)),
+        "reward-only": "The server trained by GRPO on scores of its clients",
         "reward-model": f"{plural(many, 'client')} trained a reward model on their preferences",
     }
     rounds = known(data.summary.get("rounds"))

@@ -1,0 +1,155 @@
+"""The server's scorer where it has no truth of its own: the experts' mean score of each candidate.
+
+Groups are of candidates. The published formula normalises over the experts of one candidate, whose
+advantages then sum to zero with its gradient; the released code, like this, compares candidates.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hanse.federation.reward_only.experts import chosen, competence, embedded, nearest
+from hanse.federation.reward_only.messages import Answers, Candidates, FloatArray, Judgement, Quiz
+from hanse.federation.wire.frame import WireError
+from hanse.grpo.step import Scoring
+from hanse.recipe.reward_only import RewardOnlySpec
+from hanse.tasks.problem import Problem, Prompt
+from hanse.tasks.scoring.scores import Scores
+
+Reply = TypeVar("Reply")
+Send = Callable[[Mapping[int, bytes]], Mapping[int, bytes]]
+
+
+@dataclass
+class JuryState:
+    """`number`: exchanges so far; `right_KA`: who got which auxiliary problem right, NaN where not answered,
+    None before the quiz; `ledger`: what was refused, by client and reason."""
+
+    number: int = 0
+    right_KA: Tensor | None = None
+    ledger: Counter[str] = field(default_factory=Counter)
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+
+class Jury:
+    """Scores completions by asking clients. A reply that is missing or refused leaves the others' mean; a
+    candidate that nobody scored is unscored. No reply ends a run."""
+
+    def __init__(
+        self,
+        spec: RewardOnlySpec,
+        clients: int,
+        auxiliary: Sequence[Problem],
+        send: Send,
+        seed: int,
+        state: JuryState | None = None,
+    ) -> None:
+        self.spec, self.clients, self.auxiliary, self.seed = spec, clients, auxiliary, seed
+        self.state, self._send = state or JuryState(), send
+        self._known = embedded([p.prompt for p in auxiliary], spec.ngram, spec.width)
+        self.refused: list[tuple[int, str]] = []
+
+    def examine(self, scorer: Scoring) -> None:
+        """Ask every client all auxiliary problems, once in a run; `scorer` has their truth."""
+        if self.state.right_KA is not None:
+            return
+        quiz = Quiz(self._next(), tuple(p.prompt for p in self.auxiliary))
+        replies = self._exchange(dict.fromkeys(range(self.clients), quiz.to_bytes()))
+        right = torch.full((self.clients, len(self.auxiliary)), torch.nan, dtype=torch.float64)
+        for client, data in replies.items():
+            answers = self._read(client, partial(Answers.from_bytes, data, quiz, client))
+            if answers is not None:
+                marks = scorer.score(self.auxiliary, answers.texts, None, group_size=1).totals_N
+                right[client] = torch.from_numpy((np.nan_to_num(marks) >= self.spec.high).astype(float))
+        self.state.right_KA = right
+
+    def score(
+        self,
+        problems_N: Sequence[Problem],
+        completions_N: Sequence[str],
+        completion_ids_N: Sequence[list[int]] | None = None,
+        *,
+        group_size: int | None = None,
+    ) -> Scores:
+        """As `Scoring`: groups of `group_size` neighbours are of one question."""
+        G = group_size or 1
+        prompts = [problem.prompt for problem in problems_N[::G]]
+        texts = [tuple(completions_N[i : i + G]) for i in range(0, len(completions_N), G)]
+        number = self._next()
+        questions = self._questions(prompts, number)
+        asked = {
+            k: Candidates(number, tuple(prompts[p] for p in own), tuple(texts[p] for p in own))
+            for k, own in questions.items()
+        }
+        replies = self._exchange({k: message.to_bytes() for k, message in asked.items()})
+        rows = np.full((self.clients, len(prompts), G), np.nan)
+        for k, data in replies.items():
+            within = (self.spec.low, self.spec.high)
+            read = self._read(k, partial(Judgement.from_bytes, data, asked[k], k, *within))
+            if read is not None:
+                rows[k, questions[k]] = read.scores_N.reshape(-1, G)
+        return _scores(mean_scores(rows).reshape(-1))
+
+    def _questions(self, prompts: Sequence[Prompt], number: int) -> dict[int, list[int]]:
+        """Which questions each client is asked; clients in id order."""
+        assert self.state.right_KA is not None
+        spec = self.spec
+        near = nearest(embedded(prompts, spec.ngram, spec.width), self._known, spec.nearest)
+        experts = chosen(competence(self.state.right_KA, near), spec.experts, self.seed, number)
+        by_client: dict[int, list[int]] = {}
+        for p, row in enumerate(experts.tolist()):
+            for client in row:
+                by_client.setdefault(client, []).append(p)
+        return dict(sorted(by_client.items()))
+
+    def _next(self) -> int:
+        self.state.number += 1
+        return self.state.number
+
+    def _exchange(self, messages: dict[int, bytes]) -> dict[int, bytes]:
+        self.state.bytes_down += sum(map(len, messages.values()))
+        replies = {k: data for k, data in sorted(self._send(messages).items()) if k in messages}
+        self.state.bytes_up += sum(map(len, replies.values()))
+        for client in messages.keys() - replies.keys():
+            self._refuse(client, "no reply")
+        return replies
+
+    def _read(self, client: int, reading: Callable[[], Reply]) -> Reply | None:
+        try:
+            return reading()
+        except WireError as error:
+            self._refuse(client, str(error))
+            return None
+
+    def _refuse(self, client: int, reason: str) -> None:
+        self.state.ledger[f"client {client}: {reason}"] += 1
+        self.refused.append((client, reason))
+
+    def take_refused(self) -> list[tuple[int, str]]:
+        """Refusals since the last call, with their reasons."""
+        taken, self.refused = self.refused, []
+        return taken
+
+
+def mean_scores(scores_KPG: FloatArray) -> FloatArray:
+    """The mean over the experts that scored a question's candidates, all of the same experts: one that left
+    any of a group unscored would shift its mates. NaN where none is left. Shape (P, G)."""
+    whole = ~np.isnan(scores_KPG).any(-1, keepdims=True)
+    total = np.where(whole, np.nan_to_num(scores_KPG), 0.0).sum(0)
+    count = whole.sum(0)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _scores(totals_N: FloatArray) -> Scores:
+    missing = int(np.isnan(totals_N).sum())
+    failures = Counter({"no expert": missing}) if missing else Counter[str]()
+    return Scores(("jury",), totals_N, totals_N[None].copy(), failures, weights_F=(1.0,))

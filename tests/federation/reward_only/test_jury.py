@@ -1,0 +1,132 @@
+"""Who is asked what, and what a server makes of what it hears."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from hanse.federation.reward_only.jury import Jury, mean_scores
+from hanse.federation.reward_only.messages import Answers, Candidates, Judgement, Quiz
+from hanse.federation.wire.frame import kind_of
+from hanse.recipe.reward_only import RewardOnlySpec
+from hanse.tasks.problem import Problem
+from hanse.tasks.scoring.scores import Scores
+
+NAN = float("nan")
+AUXILIARY = [Problem("a", "aaaa", "1"), Problem("b", "bbbb", "2")]
+QUESTIONS = [Problem("x", "aaab"), Problem("y", "bbba")]
+
+
+class Exact:
+    def score(self, problems, completions, ids=None, *, group_size=None):
+        marks = np.array([float(p.answer == c) for p, c in zip(problems, completions, strict=True)])
+        return Scores(("exact",), marks, marks[None])
+
+
+class Clients:
+    """Client 0 knows what is near "aaaa", client 1 what is near "bbbb"; both score by length."""
+
+    def __init__(self) -> None:
+        self.silent, self.lying, self.heard = set[int](), dict[int, bytes](), list[dict[int, bytes]]()
+
+    def __call__(self, messages):
+        self.heard.append(dict(messages))
+        replies = {k: self.reply(k, data) for k, data in messages.items() if k not in self.silent}
+        return replies | {k: lie for k, lie in self.lying.items() if k in messages}
+
+    def reply(self, client, data):
+        if kind_of(data) == "quiz":
+            return Answers(
+                Quiz.from_bytes(data).number, client, ("1", "?") if client == 0 else ("?", "2")
+            ).to_bytes()
+        asked = Candidates.from_bytes(data)
+        scores = [min(1.0, len(text) / 4) for row in asked.texts_PG for text in row]
+        return Judgement(asked.number, client, np.array(scores)).to_bytes()
+
+    def asked(self):
+        return {k: Candidates.from_bytes(data).prompts for k, data in self.heard[-1].items()}
+
+
+def jury_of(clients: Clients, experts: int = 1) -> Jury:
+    spec = RewardOnlySpec(auxiliary=2, nearest=1, experts=experts, ngram=1)
+    jury = Jury(spec, 2, AUXILIARY, clients, seed=0)
+    jury.examine(Exact())
+    return jury
+
+
+def scored(jury: Jury) -> list[float]:
+    repeated = [question for question in QUESTIONS for _ in range(2)]
+    return jury.score(repeated, ["", "xx", "xxxx", "x"], group_size=2).totals_N.tolist()
+
+
+def test_each_question_goes_to_who_knows_its_like():
+    clients = Clients()
+    jury = jury_of(clients)
+    assert jury.state.right_KA.tolist() == [[1, 0], [0, 1]]
+    assert scored(jury) == [0.0, 0.5, 1.0, 0.25]
+    assert clients.asked() == {0: ("aaab",), 1: ("bbba",)}
+    jury.examine(Exact())
+    assert len(clients.heard) == 2  # one quiz a run
+
+
+def test_bytes_are_those_that_travelled_both_ways():
+    clients = Clients()
+    jury = jury_of(clients)
+    scored(jury)
+    assert jury.state.bytes_down == sum(len(d) for sent in clients.heard for d in sent.values())
+    assert jury.state.bytes_up == sum(len(clients.reply(k, d)) for s in clients.heard for k, d in s.items())
+
+
+def test_a_bad_reply_leaves_the_others_mean_and_is_counted():
+    clients = Clients()
+    jury = jury_of(clients, experts=2)
+    assert clients.heard and scored(jury) == [0.0, 0.5, 1.0, 0.25]
+    clients.lying = {1: b"nonsense"}
+    assert scored(jury) == [0.0, 0.5, 1.0, 0.25]
+    assert sum(jury.state.ledger.values()) == 1 and jury.take_refused()[0][0] == 1
+    clients.silent, clients.lying = {0}, {}
+    assert scored(jury) == [0.0, 0.5, 1.0, 0.25]
+    assert jury.state.ledger["client 0: no reply"] == 1
+
+
+def test_what_nobody_scored_is_unscored_and_a_stranger_is_not_heard():
+    clients = Clients()
+    jury = jury_of(clients)
+    clients.silent = {0}
+    totals = jury.score(QUESTIONS[:1] * 2, ["x", "xx"], group_size=2)
+    assert np.isnan(totals.totals_N).all() and totals.failures == {"no expert": 2}
+    clients.lying = {7: b"hello"}
+    assert scored(jury)[2:] == [1.0, 0.25]
+
+
+def test_who_answered_no_quiz_is_asked_last():
+    clients = Clients()
+    clients.silent = {0}
+    jury = jury_of(clients)
+    clients.silent = set()
+    scored(jury)
+    assert clients.asked() == {1: ("aaab", "bbba")}
+    assert torch.isnan(jury.state.right_KA[0]).all()
+
+
+def test_means_are_over_those_who_scored_the_whole_group():
+    rows = np.array([[[1.0, 0.0], [NAN, 1.0]], [[0.0, 0.0], [0.5, 1.0]], [[NAN, NAN], [NAN, NAN]]])
+    assert mean_scores(rows).tolist() == [[0.5, 0.0], [0.5, 1.0]]
+    assert np.isnan(mean_scores(rows[2:])).all()
+
+
+def test_one_expert_with_the_truth_is_ordinary_scoring():
+    """The released default: with ground truth at the client, rewards are those of a central run."""
+    central = Exact().score([Problem("x", "q", "11")] * 2, ["11", "1"]).totals_N
+
+    class Owner(Clients):
+        def reply(self, client, data):
+            if kind_of(data) == "quiz":
+                return super().reply(client, data)
+            asked = Candidates.from_bytes(data)
+            marks = [float(text == "11") for row in asked.texts_PG for text in row]
+            return Judgement(asked.number, client, np.array(marks)).to_bytes()
+
+    got = jury_of(Owner()).score([Problem("x", "q")] * 2, ["11", "1"], group_size=2)
+    assert got.totals_N == pytest.approx(central)
