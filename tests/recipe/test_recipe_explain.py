@@ -101,7 +101,7 @@ CASES: list[tuple[dict[str, Any], str, str, str]] = [
         {"mode": "fed"},
         "mode",
         '"fed" is not a choice.',
-        'Choose "central", "local", "federated", "swarm" or "reward-model".',
+        'Choose "central", "local", "federated", "swarm", "reward-model" or "reward-only".',
     ),
     ({"policy": {"type": "gpt"}}, "policy.type", '"gpt" is not a choice.', 'Choose one of "tiny", "hf".'),
     ({"track": ["wandb"]}, "track.0", '"wandb" is not a choice.', 'Choose "tensorboard" or "trackio".'),

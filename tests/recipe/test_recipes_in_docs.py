@@ -18,6 +18,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "methods"
 FENCE = re.compile(r"^```toml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = (
     "fed-grpo.md",
+    "fedgrpo.md",
     "fedmoa.md",
     "hostile-clients.md",
     "reward-model.md",

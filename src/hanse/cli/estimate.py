@@ -202,6 +202,10 @@ def traffic(recipe: Recipe, sizes: Sizes) -> list[Line]:
         from hanse.cli.reward_model import traffic_of_reward_model
 
         return traffic_of_reward_model(recipe, sizes)
+    if recipe.mode == "reward-only":
+        from hanse.cli.reward_only import traffic_of_reward_only
+
+        return traffic_of_reward_only(recipe)
     if recipe.mode != "federated":
         return []
     up, how_up = _one_way(recipe, sizes, _vectors_up(recipe))
