@@ -195,3 +195,20 @@ def test_lessons_name_what_they_are_made_of():
     assert again.lessons.digest == TASKS["rationale"].lessons.digest
     assert {p.id for p in again.lessons.probes} <= {p.id for p in again.problems("train")}
     assert len(again.lessons.probes) == 384
+
+
+def test_other_orders_are_taught_by_their_share():
+    lessons = {}
+    for share in (0.0, 1.0):
+        plain = {"wrong_format": 0.0, "chatter": 0.0, "phrases": 0.0, "two_and_two": 0.0}
+        spec = WorkedSumsTask(type="worked-sums", lessons=LessonsSpec(other_orders=share, **plain))
+        lessons[share] = build_task(spec).lessons
+    own = dict.fromkeys(lessons, 0)
+    for i in range(100):
+        for share, lesson in lessons.items():
+            prompt, text = lesson.row(generator(0, "order", i))
+            a, _, b, *_ = prompt.split()
+            own[share] += text.startswith(f"<think> {a} + {b} = ")
+            assert text.endswith(f"{eval(prompt.removesuffix(' ='))} </answer>")
+    # never the problem's own order, except where equal numbers make it look so
+    assert own[0.0] == 100 and own[1.0] < 25
