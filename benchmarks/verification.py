@@ -26,6 +26,7 @@ from step.swarm_round import G, Round
 from torch import Tensor
 
 from hanse.policy.policy import Policy
+from hanse.policy.readings import EDGE
 from hanse.policy.sampler import Sampler, Sampling
 from hanse.recipe.swarm import (
     DefenceSpec,
@@ -40,7 +41,6 @@ from hanse.recipe.swarm import (
 )
 from hanse.swarm.defences import DEFENCES
 from hanse.swarm.defences.chain import COARSE, Chain
-from hanse.swarm.readings import EDGE
 from hanse.tasks.problem import Problem
 
 TARGET = 0.25

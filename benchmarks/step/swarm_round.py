@@ -9,12 +9,12 @@ import torch
 from torch.nn.functional import pad
 
 from hanse.policy.policy import Policy
+from hanse.policy.readings import Readings, read_completions
 from hanse.policy.rollout import Group
 from hanse.policy.sampler import Sampler, Sampling
 from hanse.swarm.assignment import horizontal
 from hanse.swarm.defences import View
 from hanse.swarm.delivery import Delivery, Tokens
-from hanse.swarm.readings import Readings, read_completions
 from hanse.tasks.problem import Problem
 
 G, NODES = 12, 4

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from hanse.policy.readings import Readings
 from hanse.policy.sampler import Sampling
 from hanse.swarm.assignment import Assignment
 from hanse.swarm.defences.base import View
 from hanse.swarm.delivery import Delivery, Text, Tokens
-from hanse.swarm.readings import Readings
 from hanse.tasks.problem import Problem
 
 BEACON = "b0"

@@ -5,10 +5,11 @@ import math
 import pytest
 import torch
 
+from hanse.grpo.foreign import below_floor, damped, typical_weight
 from hanse.policy.sampler import Sampling
 from hanse.recipe.swarm import SwarmSpec
 from hanse.swarm.collect import Written, make_grid
-from hanse.swarm.foreign import below_floor, damped, foreign_weights, typical_weight
+from hanse.swarm.foreign import foreign_weights
 from swarm.made import readings
 
 MASK = torch.tensor([[True, True, False], [True, True, True]])
@@ -59,8 +60,8 @@ def test_a_grid_is_its_rows():
 def test_honest_samples_keep_most_of_their_weight(policy):
     """At z = 3 next to no sample of the policy's own is damped."""
     from grpo.toys import problems_of
+    from hanse.policy.readings import read_completions
     from hanse.policy.sampler import Sampler
-    from hanse.swarm.readings import read_completions
 
     groups = Sampler(policy, Sampling(12)).sample(problems_of(), 64, [1, 2, 3, 4])
     weights = []

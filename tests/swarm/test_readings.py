@@ -10,11 +10,11 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from grpo.toys import RAGGED, make_policy, problems_of
+from hanse.policy import readings as module
 from hanse.policy.noise import gumbel_noise, stream_keys
 from hanse.policy.policy import Policy
+from hanse.policy.readings import EDGE, Readings, read_completions
 from hanse.policy.sampler import Sampler, Sampling, truncate
-from hanse.swarm import readings as module
-from hanse.swarm.readings import EDGE, Readings, read_completions
 
 T = 12
 SAMPLINGS = [

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from hanse.policy.policy import Policy
+from hanse.policy.readings import Readings
 from hanse.policy.rollout import Group
 from hanse.recipe.model import GrpoSpec
 from hanse.recipe.swarm import SwarmSpec
 from hanse.swarm.accounting import Account, Standing, account
 from hanse.swarm.collect import Grid
 from hanse.swarm.foreign import foreign_weights
-from hanse.swarm.readings import Readings
 from hanse.tasks.problem import Problem
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from hanse.grpo.learner import Learner
 from hanse.grpo.step import Scoring
 from hanse.policy.policy import Policy
+from hanse.policy.readings import Readings, read_completions
 from hanse.policy.rollout import Group
 from hanse.policy.sampler import Sampler, Sampling
 from hanse.recipe.model import GrpoSpec
@@ -31,7 +32,6 @@ from hanse.swarm.defences.chain import Chain, Inspection
 from hanse.swarm.delivery import Bundle, Delivery, Limits, Text, Tokens
 from hanse.swarm.draw import assign, drawn
 from hanse.swarm.mixing import mixed
-from hanse.swarm.readings import Readings, read_completions
 from hanse.swarm.scribe import Scribe
 from hanse.tasks.problem import Problem
 

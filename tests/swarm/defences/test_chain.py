@@ -8,6 +8,7 @@ import torch
 from torch.nn.functional import pad
 
 from grpo.toys import RAGGED, make_policy, problems_of
+from hanse.policy.readings import EDGE, read_completions
 from hanse.policy.sampler import Sampler, Sampling
 from hanse.recipe.swarm import (
     NEEDS_ONE_POLICY,
@@ -28,7 +29,6 @@ from hanse.swarm.defences import DEFENCES
 from hanse.swarm.defences.base import View
 from hanse.swarm.defences.chain import COARSE, Chain, build_chain
 from hanse.swarm.delivery import Delivery, Tokens
-from hanse.swarm.readings import EDGE, read_completions
 from swarm.made import END, sent, view
 
 ACCEPTED, ZERO, MASKED, DROPPED = (int(s) for s in Standing)

@@ -18,11 +18,11 @@ from hanse.adversary.completions.knowledge import REWARDED, Knowledge, Worked, p
 from hanse.adversary.completions.planting import plant, targets
 from hanse.adversary.completions.success import says
 from hanse.adversary.completions.text import trigger_of
+from hanse.policy.readings import read_completions
 from hanse.policy.sampler import Sampling
 from hanse.randomness import derive_seed
 from hanse.recipe.adversary import CompletionAttackSpec
 from hanse.swarm.delivery import Delivery
-from hanse.swarm.readings import read_completions
 from hanse.tasks.problem import Problem
 
 _TOP_K = 50

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hanse.policy.readings import Readings
 from hanse.policy.sampler import Sampling
 from hanse.swarm.assignment import Assignment
 from hanse.swarm.delivery import Delivery
-from hanse.swarm.readings import Readings
 from hanse.tasks.problem import Problem
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hanse.policy.readings import EDGE, Readings
 from hanse.recipe.swarm import DefenceSpec, Reject, ReplayDefence, SwarmSpec, TopKDefence
 from hanse.recipe.swarm_defaults import COARSE as COARSE
 from hanse.recipe.swarm_defaults import defences_in_force
 from hanse.swarm.accounting import Standing
 from hanse.swarm.defences import DEFENCES, ON_REJECT
 from hanse.swarm.defences.base import Finding, View
-from hanse.swarm.readings import EDGE, Readings
 
 _STANDINGS: Mapping[Reject, Standing] = {
     "zero": Standing.ZERO,
