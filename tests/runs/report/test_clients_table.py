@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hanse.runs.report.clients import client_signals
 from hanse.runs.report.data import ReportData
+from hanse.runs.report.training import reward_chart
 
 
 def data(*rounds) -> ReportData:
@@ -31,3 +34,12 @@ def test_columns_that_nobody_needs_are_left_out():
     page = heads(data({"round": 1, "clients/a/reward": 0.5}, {"round": 2, "clients/a/reward": 0.6}))
     assert ">refused<" not in page
     assert ">quarantined<" not in page
+
+
+def test_a_reward_model_is_told_in_pairs_and_not_in_rewards():
+    page = data({"round": 1, "clients/a/reward": 0.75})
+    pairs = replace(page, mode="reward-model")
+    told, plain = (heads(found) for found in (pairs, page))
+    assert "pairs right" in told and "reward 0.750" not in told
+    assert "reward 0.750" in plain and "pairs right" not in plain
+    assert (reward_chart(pairs).title, reward_chart(page).title) == ("Mean pairs right", "Mean reward")

@@ -13,6 +13,9 @@ from hanse.runs.report.tables import arrow, table
 
 _MOST_PANELS = 12
 
+_PAIRS = (
+    """Of the pairs that a client trained on, the share whose preferred completion got the higher reward."""
+)
 _INTRODUCTION = """Mean reward says how well a client's problems go; the spread of rewards within a group
 says how much there is to learn from them: without any spread there is no gradient."""
 
@@ -26,7 +29,7 @@ def client_signals(data: ReportData) -> Section:
     return section(
         "clients",
         "Clients",
-        tag("p", " ".join(_INTRODUCTION.split())),
+        tag("p", " ".join((_PAIRS if data.mode == "reward-model" else _INTRODUCTION).split())),
         _signals(data, names[:_MOST_PANELS]),
         _influence(data, names[:_MOST_PANELS]) if len(names) > 1 else None,
         tag("p", more, class_="quiet") if more else None,
@@ -46,10 +49,10 @@ def _signals(data: ReportData, names: Sequence[str]) -> Html:
     charts = []
     for name in names:
         lines = [
-            Series("mean reward", rewards[name], 0),
+            Series(f"mean {data.judged}", rewards[name], 0),
             Series("spread within groups", spreads[name], "c1 dashed"),
         ]
-        words = zip(("reward", "spread"), lines, strict=True)
+        words = zip((data.judged, "spread"), lines, strict=True)
         latest = ", ".join(f"{word} {fixed(line.points[-1][1])}" for word, line in words if line.points)
         charts.append(Chart(name, latest, lines, small=True, also=everything, legend=False))
     return panels(charts)
@@ -79,7 +82,7 @@ def _numbers(data: ReportData, names: Sequence[str]) -> Html:
         "client",
         "problems",
         "weight",
-        "reward",
+        data.judged,
         "spread",
         "no signal",
         "cut off",

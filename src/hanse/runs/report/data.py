@@ -27,3 +27,8 @@ class ReportData:
     partition: Sequence[Row]
     exchange: Sequence[Row] = ()
     control: Sequence[Row] = ()
+
+    @property
+    def judged(self) -> str:
+        """What a client's own number of a round says."""
+        return "pairs right" if self.mode == "reward-model" else "reward"

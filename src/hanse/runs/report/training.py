@@ -49,7 +49,7 @@ def reward_chart(data: ReportData) -> Chart:
             [Series("mean", points(numbered(data.rounds), "reward"))],
         )
     thin_lines = f"; thin lines: {plural(len(named), 'client')}" if len(named) > _MOST_COLOURED else ""
-    return Chart("Mean reward", f"by client and round{thin_lines}", _with_mean(data, "reward", named))
+    return Chart(f"Mean {data.judged}", f"by client and round{thin_lines}", _with_mean(data, "reward", named))
 
 
 def _with_mean(data: ReportData, average: str, named: list[tuple[str, str]]) -> list[Series]:
@@ -71,7 +71,7 @@ def _every_round(data: ReportData) -> Html:
     if not rounds:
         return Html()
     kept = {x for x, _ in thin([(float(row["round"]), 0.0) for row in rounds])}
-    named = [("reward", "reward"), ("accuracy", "evaluation/accuracy"), *level_series(data)]
+    named = [(data.judged, "reward"), ("accuracy", "evaluation/accuracy"), *level_series(data)]
     columns = [(head, key) for head, key in named if points(rounds, key)]
     traffic = [
         (head, f"comm/bytes_{head}") for head in ("up", "down") if points(rounds, f"comm/bytes_{head}")
