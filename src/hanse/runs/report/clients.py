@@ -14,7 +14,8 @@ from hanse.runs.report.tables import arrow, table
 _MOST_PANELS = 12
 
 _PAIRS = (
-    """Of the pairs that a client trained on, the share whose preferred completion got the higher reward."""
+    """Of the pairs that a client trained on, the share whose preferred
+completion got the higher reward."""
 )
 _INTRODUCTION = """Mean reward says how well a client's problems go; the spread of rewards within a group
 says how much there is to learn from them: without any spread there is no gradient."""
