@@ -112,7 +112,11 @@ class Client:
             broadcast.round, base, broadcast.reward_mean, self._extras(broadcast), offset, broadcast.prompts
         )
         rows = self._train(received, broadcast.base, version, start, Bench(sampler, scorer, learner))
-        return (self._report() if broadcast.reporting else self._upload(self._count(broadcast))), rows
+        return self._reply(broadcast), rows
+
+    def _reply(self, broadcast: Broadcast) -> bytes:
+        """To a broadcast, once the round's work is done."""
+        return self._report() if broadcast.reporting else self._upload(self._count(broadcast))
 
     def _read(self, data: bytes) -> Broadcast:
         receives = sum(self._receives.values()) + (size_of(self._pairs) if self._rule.lifts else 0)
@@ -138,30 +142,9 @@ class Client:
         raise WireError(f"asked for round {round}, but round {self.state.round} is done")
 
     def _train(self, received: Received, digest: str, version: int, start: ClientState, bench: Bench) -> Rows:
-        kept = Kept(
-            start.learner,
-            start.cursor,
-            start.residual,
-            start.unsent,
-            start.personal,
-            start.kept,
-            start.success,
-        )
-        trained, left, rows = self._work.run(received, kept, bench)
+        trained, left, rows = self._work.run(received, kept_of(start), bench)
         self.earlier = start
-        self.state = ClientState(
-            learner=left.learner,
-            round=received.round,
-            cursor=left.cursor,
-            base=received.base,
-            base_digest=digest,
-            personal=left.personal,
-            offset=received.offset,
-            offset_version=version,
-            kept=left.kept,
-            success=left.success,
-            trained=trained,
-        )
+        self.state = state_after(received, digest, version, trained, left)
         return rows
 
     def _count(self, broadcast: Broadcast) -> int | None:
@@ -186,7 +169,7 @@ class Client:
         assert trained is not None and state.base is not None
         reply = Report(state.round, self.id, state.base_digest, trained.signal, trained.changed).to_bytes()
         residual, unsent = self._outbox.left_over(trained.target, state.base)
-        self.state = replace(state, residual=residual, unsent=unsent, replies=(reply,))
+        self.state = replace(state, residual=residual, unsent=unsent, replies=(*state.replies, reply))
         return reply
 
     def _granted(self, grant: Grant) -> bytes:
@@ -221,3 +204,27 @@ class Client:
             replies=(*state.replies, reply),
         )
         return reply
+
+
+def kept_of(start: ClientState) -> Kept:
+    """What a round's work takes of the state before it."""
+    own = (start.residual, start.unsent, start.personal)
+    return Kept(start.learner, start.cursor, *own, start.kept, start.success)
+
+
+def state_after(received: Received, digest: str, version: int, trained: Trained, left: Kept) -> ClientState:
+    """The state once a round's work is done, and nothing of it sent. `digest`: of the values received;
+    `version`: of their offset."""
+    return ClientState(
+        learner=left.learner,
+        round=received.round,
+        cursor=left.cursor,
+        base=received.base,
+        base_digest=digest,
+        personal=left.personal,
+        offset=received.offset,
+        offset_version=version,
+        kept=left.kept,
+        success=left.success,
+        trained=trained,
+    )

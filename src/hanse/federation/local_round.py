@@ -20,6 +20,7 @@ from hanse.federation.resting import Resting
 from hanse.federation.sending import added, cast_quality, count_changed
 from hanse.federation.signal import Signal, measure
 from hanse.federation.wire.layout import Layout
+from hanse.grpo.correction import Correction
 from hanse.grpo.learner import Learner, LearnerState
 from hanse.grpo.optimiser import Moments
 from hanse.grpo.step import Scoring, grpo_step
@@ -76,6 +77,23 @@ class Trained:
     extras: Mapping[str, bytes] = field(default_factory=dict)
 
 
+@dataclass
+class Underway:
+    """Local work that is not over yet. `first`: the values that it began with, shape (numel,); `corrections`:
+    of the learner; `steps`: the groups of each step so far, `rows` their metrics."""
+
+    received: Received
+    kept: Kept
+    first: Tensor
+    method: Plain
+    meter: GradientMeter | None
+    rest: Resting
+    corrections: Sequence[Correction]
+    draw: Draw
+    steps: list[list[Group]]
+    rows: Rows
+
+
 class LocalRound:
     """Trains one client: its problems, its streams, its rules."""
 
@@ -96,28 +114,40 @@ class LocalRound:
 
     def run(self, received: Received, kept: Kept, bench: Bench) -> tuple[Trained, Kept, Rows]:
         """All local steps: what to send, what to keep (residuals are the sender's), and metrics of each."""
-        learner, parameters = bench.learner, bench.learner.policy.parameters
+        return self.finish(self.begin(received, kept, bench), bench)
+
+    def begin(self, received: Received, kept: Kept, bench: Bench) -> Underway:
+        """The steps on the client's own problems; its model and learner are then in the bench."""
+        learner = bench.learner
         first = self._personal.with_own(added(received.base.to(torch.float32), kept.residual), kept.personal)
         learner.policy.load(first if received.offset is None else torch.cat([first, received.offset]))
         method = self._method(received, kept, first, learner)
         meter = GradientMeter(first) if self.spec.weighting == "coherence" else None
         rest = Resting(self.layout, self._rule.trains(received.round), first)
-        learner.corrections = rest.around((method,) if meter is None else (meter, method))
-        learner.state = self._learner_state(kept.learner, parameters.master, method)
+        corrections = rest.around((method,) if meter is None else (meter, method))
+        learner.corrections = corrections
+        learner.state = self._learner_state(kept.learner, learner.policy.parameters.master, method)
         draw = self._draw(kept, learner)
         steps, rows = self._steps(draw, received, bench)
+        return Underway(received, kept, first, method, meter, rest, corrections, draw, steps, rows)
+
+    def finish(self, work: Underway, bench: Bench) -> tuple[Trained, Kept, Rows]:
+        """From the model and the learner in the bench to what is sent and kept."""
+        learner, parameters = bench.learner, bench.learner.policy.parameters
+        received, kept, method, rows = work.received, work.kept, work.method, work.rows
         learner.corrections = ()
         own = parameters.master.to("cpu", copy=True)  # others train in this model before a grant comes
         target = self._personal.without_own(added(own, kept.unsent), received.base)
         sends, memory = method.finish(parameters.master, learner.state.moments)
-        coherence = 0.0 if meter is None else meter.signal()
-        signal = self._measured(steps, method.updates, coherence)
+        coherence = 0.0 if work.meter is None else work.meter.signal()
+        signal = self._measured(work.steps, method.updates, coherence)
         moved = count_changed(target, received.base)
-        rows[-1] |= cast_quality(target, first, self.layout) | {"comm/density": moved / self.layout.numel}
+        rows[-1] |= cast_quality(target, work.first, self.layout)
+        rows[-1] |= {"comm/density": moved / self.layout.numel}
         trained = Trained(target, signal, moved, {name: pack_vector(v) for name, v in sends.items()})
-        state = _at_rest(learner.state, rest.moments(learner.state.moments, kept.learner.moments))
-        own_entries = self._personal.own(own)
-        return trained, Kept(state, draw.cursor, None, None, own_entries, memory, draw.success), rows
+        moments = work.rest.moments(learner.state.moments, kept.learner.moments)
+        left = (at_rest(learner.state, moments), work.draw.cursor, None, None, self._personal.own(own))
+        return trained, Kept(*left, memory, work.draw.success), rows
 
     def _method(self, received: Received, kept: Kept, first: Tensor, learner: Learner) -> Plain:
         beta = learner.spec.betas[1]
@@ -148,6 +178,6 @@ class LocalRound:
         return replace(kept, moments=method.moments(fresh), counters=kept.counters.copy())
 
 
-def _at_rest(state: LearnerState, moments: Moments) -> LearnerState:
+def at_rest(state: LearnerState, moments: Moments) -> LearnerState:
     """The state between rounds: moments in host memory, as several clients may share one accelerator."""
     return replace(state, moments=moments.to("cpu"))
