@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from hanse.recipe.advice import advice
 from hanse.recipe.load import load_recipe
 from tests.recipe.refusal import assert_refused
+
+OTHER = {"reward_only": {"experts": 6}}
 
 
 def only(**changes):
@@ -19,11 +22,37 @@ def only(**changes):
         (only() | {"grpo": {"reward_weights": {"type": "fixed"}}}, "grpo.reward_weights", "single", "Leave"),
         (only() | {"grpo": {"shaping": {"dra": {"enabled": True}}}}, "grpo.shaping", "single", "Leave"),
         (only() | {"runtime": {"type": "flower"}}, "runtime.type", "", "local"),
+        (only() | {"federation": {"codec": "fast"}}, "federation.codec", "no effect", "Leave"),
+        (only() | {"federation": {"secure": {"enabled": True}}}, "federation.secure", "no effect", "Leave"),
+        (only() | {"swarm": {"nodes": 3}}, "swarm.nodes", "no effect", "Leave"),
+        (only() | {"reward_model": {"method": "fedavg"}}, "reward_model.method", "no effect", "Leave"),
+        (only() | {"privacy": {"enabled": True, "epsilon": 8.0}}, "privacy.enabled", "completions", "local"),
+        (only() | {"grpo": {"allocation": "variance"}}, "grpo.allocation", "own problems", "uniform"),
+        (only(choice="random", nearest=3), "reward_only.nearest", "nobody is examined", "competence"),
+        (only(auxiliary=1 << 17), "reward_only.auxiliary", "", ""),
+        (
+            only() | {"rewards": [{"type": "reward-model", "path": "x"}]},
+            "rewards.0.type",
+            "no right answers",
+            "Leave",
+        ),
+        (
+            only()
+            | {
+                "task": {"type": "preferences", "path": "x"},
+                "rewards": [{"name": "exact"}],
+                "policy": {"type": "hf", "path": "x"},
+            },
+            "task.type",
+            "has none",
+            "answers",
+        ),
     ],
 )
 def test_refused(document, field, problem, remedy):
     assert_refused(document, field, problem, remedy)
 
 
-def test_other_modes_do_not_mind():
-    assert load_recipe({"reward_only": {"experts": 6}}).mode == "federated"
+def test_other_modes_are_told_that_it_has_no_effect():
+    assert any(note.startswith("reward_only.experts: no effect") for note in advice(load_recipe(OTHER)))
+    assert not any("reward_only" in note for note in advice(load_recipe({})))

@@ -54,7 +54,8 @@ def server_problems(recipe: Recipe, task: Task) -> list[Problem]:
     """The problems that a server keeps for itself."""
     spec, train, column = recipe.federation.audit, task.problems("train"), recipe.evaluation.level_column
     if recipe.mode == "reward-only":
-        return server_owned(train, recipe.reward_only.auxiliary, column)
+        examined = recipe.reward_only.choice == "competence"
+        return server_owned(train, recipe.reward_only.auxiliary if examined else 0, column)
     if recipe.mode != "federated" or not spec.owns:
         return []
     if spec.path is not None:

@@ -31,13 +31,15 @@ def test_competence_by_hand():
     assert competence(right, near).tolist() == wanted
 
 
-def test_the_best_are_asked_and_equal_ones_take_turns():
+def test_the_best_are_asked_and_equal_ones_are_drawn_by_the_question():
+    prompts = [f"{i}+1=" for i in range(200)]
     better = torch.tensor([[0.2, 0.9, 0.5, -1.0]]).expand(50, 4)
-    assert chosen(better, 2, seed=0, number=1).tolist() == [[1, 2]] * 50
-    equal = chosen(torch.zeros(200, 4), 1, seed=0, number=1).flatten()
+    assert chosen(better, 2, 0, prompts[:50]).tolist() == [[1, 2]] * 50
+    equal = chosen(torch.zeros(200, 4), 1, 0, prompts).flatten()
     assert (torch.bincount(equal, minlength=4) > 25).all()
-    assert torch.equal(equal, chosen(torch.zeros(200, 4), 1, seed=0, number=1).flatten())
-    assert not torch.equal(equal, chosen(torch.zeros(200, 4), 1, seed=0, number=2).flatten())
+    later = chosen(torch.zeros(200, 4), 1, 0, prompts[::-1]).flatten()
+    assert torch.equal(later, equal.flip(0))  # whatever was asked before
+    assert not torch.equal(equal, chosen(torch.zeros(200, 4), 1, 1, prompts).flatten())
 
 
 def test_the_trap_a_group_of_experts_has_no_gradient():

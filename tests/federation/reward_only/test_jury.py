@@ -48,8 +48,8 @@ class Clients:
         return {k: Candidates.from_bytes(data).prompts for k, data in self.heard[-1].items()}
 
 
-def jury_of(clients: Clients, experts: int = 1) -> Jury:
-    spec = RewardOnlySpec(auxiliary=2, nearest=1, experts=experts, ngram=1)
+def jury_of(clients: Clients, experts: int = 1, **changes) -> Jury:
+    spec = RewardOnlySpec(auxiliary=2, nearest=1, experts=experts, ngram=1, **changes)
     jury = Jury(spec, 2, AUXILIARY, clients, seed=0)
     jury.examine(Exact())
     return jury
@@ -68,6 +68,22 @@ def test_each_question_goes_to_who_knows_its_like():
     assert clients.asked() == {0: ("aaab",), 1: ("bbba",)}
     jury.examine(Exact())
     assert len(clients.heard) == 2  # one quiz a run
+
+
+def test_random_experts_need_no_examination_and_stay_with_their_question():
+    clients = Clients()
+    jury = jury_of(clients, choice="random")
+    assert clients.heard == [] and jury.state.right_KA is None
+    scored(jury)
+    first = clients.asked()
+    scored(jury)
+    assert clients.asked() == first and sorted(q for own in first.values() for q in own) == ["aaab", "bbba"]
+    chosen = set()
+    for seed in range(8):
+        jury.seed = seed
+        scored(jury)
+        chosen.add(str(clients.asked()))
+    assert len(chosen) == 4  # each question to either client
 
 
 def test_bytes_are_those_that_travelled_both_ways():

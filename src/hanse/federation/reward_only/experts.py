@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -40,10 +41,11 @@ def competence(right_KA: Tensor, near_PL: Tensor) -> Tensor:
     return torch.where(answered, shares, torch.full_like(shares, UNKNOWN))
 
 
-def chosen(competence_PK: Tensor, count: int, seed: int, number: int) -> Tensor:
-    """The `count` most competent clients for each question, in id order; who of equal ones is drawn, for each
-    question by itself. Shape (P, count)."""
-    P, K = competence_PK.shape
-    order = torch.from_numpy(generator(seed, "experts", number).random((P, K)).argsort(1))
+def chosen(competence_PK: Tensor, count: int, seed: int, prompts_P: Sequence[Prompt]) -> Tensor:
+    """The `count` most competent clients for each question, in id order. Who of equal ones is drawn by the
+    question, so that all its candidates, of whatever step, have the same judges. Shape (P, count)."""
+    K = competence_PK.shape[1]
+    drawn = [generator(seed, "experts", repr(prompt)).permutation(K) for prompt in prompts_P]
+    order = torch.from_numpy(np.stack(drawn))
     best = competence_PK.gather(1, order).argsort(dim=1, descending=True, stable=True)[:, :count]
     return order.gather(1, best).sort(1).values

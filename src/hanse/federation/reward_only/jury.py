@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar
 
 import numpy as np
@@ -55,12 +55,12 @@ class Jury:
     ) -> None:
         self.spec, self.clients, self.auxiliary, self.seed = spec, clients, auxiliary, seed
         self.state, self._send = state or JuryState(), send
-        self._known = embedded([p.prompt for p in auxiliary], spec.ngram, spec.width)
         self.refused: list[tuple[int, str]] = []
 
     def examine(self, scorer: Scoring) -> None:
-        """Ask every client all auxiliary problems, once in a run; `scorer` has their truth."""
-        if self.state.right_KA is not None:
+        """Ask every client all auxiliary problems, once in a run, where that decides who is asked later;
+        `scorer` has their truth."""
+        if self.state.right_KA is not None or self.spec.choice == "random":
             return
         quiz = Quiz(self._next(), tuple(p.prompt for p in self.auxiliary))
         replies = self._exchange(dict.fromkeys(range(self.clients), quiz.to_bytes()))
@@ -85,7 +85,7 @@ class Jury:
         prompts = [problem.prompt for problem in problems_N[::G]]
         texts = [tuple(completions_N[i : i + G]) for i in range(0, len(completions_N), G)]
         number = self._next()
-        questions = self._questions(prompts, number)
+        questions = self._questions(prompts)
         asked = {
             k: Candidates(number, tuple(prompts[p] for p in own), tuple(texts[p] for p in own))
             for k, own in questions.items()
@@ -99,17 +99,30 @@ class Jury:
                 rows[k, questions[k]] = read.scores_N.reshape(-1, G)
         return _scores(mean_scores(rows).reshape(-1))
 
-    def _questions(self, prompts: Sequence[Prompt], number: int) -> dict[int, list[int]]:
+    def _questions(self, prompts: Sequence[Prompt]) -> dict[int, list[int]]:
         """Which questions each client is asked; clients in id order."""
-        assert self.state.right_KA is not None
-        spec = self.spec
-        near = nearest(embedded(prompts, spec.ngram, spec.width), self._known, spec.nearest)
-        experts = chosen(competence(self.state.right_KA, near), spec.experts, self.seed, number)
+        experts = chosen(self._competence(prompts), self.spec.experts, self.seed, prompts)
         by_client: dict[int, list[int]] = {}
         for p, row in enumerate(experts.tolist()):
             for client in row:
                 by_client.setdefault(client, []).append(p)
         return dict(sorted(by_client.items()))
+
+    def _competence(self, prompts: Sequence[Prompt]) -> Tensor:
+        """Of each client for each question, the same for all where that is not asked. Shape (P, K)."""
+        spec = self.spec
+        if spec.choice == "random":
+            return torch.zeros(len(prompts), self.clients, dtype=torch.float64)
+        assert self.state.right_KA is not None
+        near = nearest(self._embedded(prompts), self._known, spec.nearest)
+        return competence(self.state.right_KA, near)
+
+    def _embedded(self, prompts: Sequence[Prompt]) -> Tensor:
+        return embedded(prompts, self.spec.ngram, self.spec.width)
+
+    @cached_property
+    def _known(self) -> Tensor:
+        return self._embedded([problem.prompt for problem in self.auxiliary])
 
     def _next(self) -> int:
         self.state.number += 1
