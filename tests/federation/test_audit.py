@@ -30,6 +30,16 @@ def test_a_gain_is_half_the_paired_difference():
     assert gain_of(torch.tensor([1.0, NAN]), torch.tensor([0.0, 0.0])) == Gain(0.0, 0.0)
 
 
+def test_the_same_harm_on_every_problem_is_no_missing_evidence():
+    """Halves -0.5 eight times, and as if a ninth were 0: variance of the mean (0.5 / 9)^2, 9 deviations."""
+    gain = gain_of(torch.zeros(8), torch.ones(8))
+    assert (gain.mean, gain.variance) == (-0.5, pytest.approx((0.5 / 9) ** 2))
+    assert absorbed(SPEC, {}, {1: gain})[1].lowest < 1e-15
+    few = gain_of(torch.tensor([0.0, 0.0] + [NAN] * 6), torch.ones(8))
+    assert absorbed(SPEC, {}, {1: few})[1].lowest == pytest.approx(2 * NormalDist().cdf(-3))
+    assert gain_of(torch.ones(8), torch.ones(8)) == Gain(0.0, 0.0)
+
+
 def test_what_both_steps_lose_does_not_count():
     """Rewards 1 - s^2 d^2 around where they are best: alone it loses, along less against is 0."""
     reward = lambda values: 1 - values.square().sum() + torch.zeros(4)  # noqa: E731
@@ -104,6 +114,12 @@ def test_an_update_that_harms_is_refused_and_says_why():
     assert heard[1].reason.startswith("loses reward on the server's problems: trust ")
     assert (heard[0].trust, heard[0].reason) == (1.0, None)
     assert after[1].gain == -after[0].gain < 0
+
+
+def test_a_crowd_that_had_nothing_to_learn_does_not_hide_a_liar():
+    """The median of all lengths is 0: steps of no length would say the same of everybody."""
+    heard, _ = audited(1, SPEC, None, 0.0, 0.0, 0.0, -1.0, 1.0)
+    assert [s.upload is None for s in heard] == [False, False, False, True, False]
 
 
 def test_a_refusal_may_be_made_up_for():

@@ -49,12 +49,17 @@ def probed(base: Tensor, values: Tensor, norm: float, middle: float, step: float
 
 
 def gain_of(along_N: Tensor, against_N: Tensor) -> Gain:
-    """Half the paired difference of rewards; problems that are unscored in one of the two do not count."""
+    """Half the paired difference of rewards; problems that are unscored in one of the two do not count.
+
+    The variance is at least as if one more problem had shown no difference: the same harm on every problem
+    is the surest harm, not one of which nothing is known.
+    """
     found = (along_N - against_N).double() / 2
     found = found[~found.isnan()]
     if len(found) < 2:
         return Gain(0.0, 0.0)
-    return Gain(float(found.mean()), float(found.var()) / len(found))
+    mean, count = float(found.mean()), len(found)
+    return Gain(mean, max(float(found.var()) / count, (mean / (count + 1)) ** 2))
 
 
 def absorbed(

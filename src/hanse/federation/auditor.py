@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from hanse.federation.audit import Evidence, Gain, absorbed, gain_of, probed, trust
+from hanse.federation.robust.base import typical
 from hanse.federation.screening import Screened
 from hanse.recipe.audit import AuditSpec
 
@@ -38,7 +39,7 @@ class Auditor:
         after = dict(before)
         usable = [s for s in screened if s.upload is not None]
         if usable and round % self.spec.every == 0:
-            middle = statistics.median(s.norm for s in usable)
+            middle = typical(torch.tensor([s.norm for s in usable], dtype=torch.float64), 0)
             gains = {s.client: self._gain(round, base, values(s), s.norm, middle) for s in usable}
             after = absorbed(self.spec, before, gains)
         return [self._trusted(s, after.get(s.client, Evidence())) for s in screened], after

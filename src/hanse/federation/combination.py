@@ -53,7 +53,11 @@ class Gathered:
         values: Callable[[int], Tensor],
         vectors: Callable[[int], Vectors],
     ) -> Gathered:
-        standings = [Standing(s.client, s.upload.signal, s.norm, s.trust) for s in good if s.upload]
+        standings = [
+            Standing(s.client, s.upload.signal, s.norm, s.trust, s.staleness, s.freshness)
+            for s in good
+            if s.upload
+        ]
         return cls(base, standings, values, vectors)
 
 
@@ -78,7 +82,7 @@ class Combination:
 
     def suffices(self, ledger: Counter[str], usable: int, refused: int) -> bool:
         """Whether so many uploads are enough for the rule's promise; where not, that is counted."""
-        robust, liars = self.spec.robust, self._liars(refused)
+        robust, liars = self.spec.robust, self._liars(usable, refused)
         if not robust.on or usable >= robust.fewest(liars):
             return True
         needs = f'"{robust.rule}" needs {robust.fewest(liars)} against {liars} more liars'
@@ -89,7 +93,7 @@ class Combination:
         self, state: ServerState, gathered: Gathered, refused: int = 0
     ) -> tuple[dict[int, float], float | None]:
         """Takes the state to the round's end. Returns the weights by client, those that took effect, and
-        `Combined.residual`. `refused`: how many uploads were, which robust rules take for liars found."""
+        `Combined.residual`. `refused`: how many uploads were, see `_liars`."""
         standings = gathered.standings_C
         granted, state.weighting = weigh(self.spec, state.weighting, standings)
         combined, weights = self._combined(state, gathered, granted, refused)
@@ -112,16 +116,22 @@ class Combination:
     def agree(
         self, state: ServerState, base: Tensor, target: Tensor, standings_C: Sequence[Standing]
     ) -> Agreement:
-        """Takes the server optimiser's step towards `target`, float64, and notes the clients' signals."""
+        """Takes the server optimiser's step towards `target`, float64, and notes the signals of those clients
+        that trained from this base."""
         agreement = Agreement(state.master, base, target, self.layout.sizes())
         optimizer = SERVER_OPTIMIZERS[self.spec.optimizer]
         state.master, state.optimizer = optimizer(self.spec.server, state.optimizer, agreement)
-        state.informative = smoothed(state.informative, {s.client: s.signal for s in standings_C})
-        state.reward_mean = mean_reward([s.signal for s in standings_C])
+        now = {s.client: s.signal for s in standings_C if not s.staleness}
+        state.informative = smoothed(state.informative, now)
+        state.reward_mean = mean_reward(list(now.values()))
         return agreement
 
-    def _liars(self, refused: int) -> int:
-        return max(0, self.spec.robust.byzantine - refused)
+    def _liars(self, usable: int, refused: int) -> int:
+        """f, and less than that only where so few uploads do not allow it: then those refused are taken for
+        liars found. Where there are enough, an honest client that was refused must not spend a part of f."""
+        robust = self.spec.robust
+        left = max(0, robust.byzantine - refused)
+        return next((f for f in range(robust.byzantine, left, -1) if robust.fewest(f) <= usable), left)
 
     def _combined(
         self, state: ServerState, gathered: Gathered, weights_C: Sequence[float], refused: int
@@ -135,7 +145,8 @@ class Combination:
         robust = RobustCombination(self.spec, self.seed, self.root)
         clients = [s.client for s in gathered.standings_C]
         updates = Updates(gathered.base, reads_of(gathered.values, clients), pairs)
-        settled = robust.settle(state.round, state.robust, updates, weights_C, self._liars(refused), fresh)
+        liars = self._liars(len(clients), refused)
+        settled = robust.settle(state.round, state.robust, updates, weights_C, liars, fresh)
         state.robust = settled.memory
         return settled.combined, settled.coefficients_C
 

@@ -131,6 +131,15 @@ def test_fltrust_by_hand():
     assert c == pytest.approx([0.6 / 1.6 * 2 / 5, 1 / 1.6 * 2, 0, 0])
 
 
+@pytest.mark.parametrize("tiny", [1e-45, 1e-20, 1e-7])
+def test_fltrust_does_not_blow_up_what_has_hardly_moved(tiny):
+    """Brought to the root's length it would have a coefficient that leaves nothing of the other entries."""
+    base, root = torch.tensor([0.5, 0.0]), torch.tensor([0.0, 1e-3])
+    settled = settle("fltrust", points([0, 1e-3], [0, 2e-3], [0, tiny]), 1, root=root, base=base)
+    assert moved(settled, base).tolist() == pytest.approx([0, 1e-3])
+    assert settled.coefficients_C == pytest.approx([0.5, 0.25, 0])
+
+
 @pytest.mark.parametrize("root", [[-2.0, 0.0], [0.0, 0.0]])
 def test_nothing_moves_where_nobody_goes_the_roots_way(root):
     settled = settle("fltrust", points([1, 0], [2, 0]), 0, root=torch.tensor(root))

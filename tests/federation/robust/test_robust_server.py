@@ -64,6 +64,20 @@ def test_a_refused_upload_is_a_liar_found():
     assert team.round(broken).weights == {}
 
 
+def test_a_refused_honest_client_spends_nothing_of_f_where_there_are_enough():
+    """Two liars far away and one honest message that was damaged, f = 2: the second liar is trimmed too."""
+    team = fleet(7, rule="trimmed-mean", byzantine=2)
+    master = team.server.state.master.clone()
+
+    def heard(messages):
+        first = lying(team, values(master + 10.0))(messages)
+        return {**first, 1: lying(team, values(master + 10.0), 1)(messages)[1], 4: b"damaged"}
+
+    record = team.round(heard)
+    assert {s.client for s in record.screened if s.reason is not None} == {4}
+    assert float((team.server.state.master - master).abs().max()) < 1
+
+
 def test_one_client_without_a_rule_is_as_it_was():
     plain, named = Fleet(1, "float32"), Fleet(1, "float32", robust={"rule": "none", "byzantine": 3})
     plain.round()
