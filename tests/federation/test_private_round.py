@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from hanse.errors import RunError
 from hanse.federation.client import Client
-from hanse.federation.messages import Upload
-from hanse.federation.payload import unpack
+from hanse.federation.local import LOCAL_METHODS
+from hanse.federation.messages import Broadcast, Upload
+from hanse.federation.payload import pack_vector, unpack
 from hanse.federation.private_round import Private
 from hanse.federation.server import Server
 from hanse.privacy.account import Account, Terms
@@ -50,7 +52,7 @@ class PrivateWorld(World):
         self.spec, self.terms = spec, terms if rate is None else replace(terms, rate=rate)
         self.scoring: object = Ones()
 
-    def private(self, folder: Path | None = None, index: int = 0) -> Client:
+    def private(self, folder: Path | None = None, index: int = 0, setting: str = "") -> Client:
         account = (
             Account.in_memory(self.terms, 0, index)
             if folder is None
@@ -59,7 +61,7 @@ class PrivateWorld(World):
         asked = Asked(self.spec, account.terms, SPEC.prompts_per_step, SPEC.group_size)
         plain = self.client(index)
         kept = {name: getattr(plain, name) for name in plain.__dataclass_fields__}
-        return Client(**(kept | {"private": Private(account, asked)}))
+        return Client(**(kept | {"private": Private(account, asked, setting)}))
 
     def train(self, client: Client, data: bytes):
         return client.answer(data, self.sampler, self.scoring, self.learner)
@@ -131,6 +133,73 @@ def test_another_start_of_the_same_round_gets_fresh_noise_and_is_charged():
     other.state = back
     world.train(other, world.server().open_round()[0])
     assert account_of(other).steps == 4
+
+
+def test_what_moves_a_round_s_later_steps_is_paid_for_too():
+    """A server that sends other control variates with the same values learns of other parameters."""
+    charged = []
+    for variate in (0.0, 1e-3):
+        world = PrivateWorld(local="scaffold")
+        client, server = world.private(), world.server()
+        broadcast = Broadcast.from_bytes(server.open_round()[0], max_bytes=LIMIT)
+        received = LOCAL_METHODS["scaffold"].receives(world.layout().sizes())
+        extras = {name: pack_vector(torch.full((size,), variate)) for name, size in received.items()}
+        assert extras
+        world.train(client, replace(broadcast, extras=extras).to_bytes())
+        charged.append(list(account_of(client).charges))
+    assert charged[0] != charged[1]
+
+
+@pytest.mark.parametrize("moment", ["first", "second"])
+def test_other_moments_are_another_question(moment):
+    charged = []
+    for value in (0.0, 1e-3):
+        world = PrivateWorld()
+        client = world.private()
+        setattr(client.state.learner.moments, moment, torch.full_like(world.master, value))
+        world.train(client, world.server().open_round()[0])
+        charged.append(list(account_of(client).charges))
+    assert charged[0] != charged[1]
+
+
+def test_a_run_of_another_length_or_recipe_gets_fresh_noise_and_is_charged(tmp_path):
+    """Shaping and learning rates go by the share of the run that is done; rewards are files that change."""
+    uploads = []
+    for total, setting in ((20, "x"), (40, "x"), (20, "y"), (20, "x")):
+        world = PrivateWorld(PrivacySpec(enabled=True, noise=1.0, clip=0.5))
+        world.scoring, world.learner.total_steps = Same(1.0), total  # no gradient: uploads are noise alone
+        client = world.private(tmp_path, setting=setting)
+        uploads.append(world.upload(world.train(client, world.server().open_round()[0])[0])[1] - world.master)
+    assert account_of(client).steps == 6
+    assert torch.equal(uploads[0], uploads[3])
+    for other in uploads[1:3]:
+        assert abs(float(torch.corrcoef(torch.stack([uploads[0], other]))[0, 1])) < 0.1
+
+
+def test_who_asks_for_two_starts_in_turn_pays_each_time_and_never_sees_noise_twice():
+    """Rewards of a chat model are not the same twice: their difference under one noise would tell all."""
+    world, moved = PrivateWorld(), World()
+    moved.master += 1e-3
+    world.scoring = Same(1.0)
+    client = world.private()
+    one, two = world.server().open_round()[0], moved.server().open_round()[0]
+    first, _, again = (
+        world.upload(world.train(client, data)[0])[1] - world.master for data in (one, two, one)
+    )
+    assert account_of(client).steps == 6
+    assert abs(float(torch.corrcoef(torch.stack([first, again]))[0, 1])) < 0.1
+
+
+def test_a_client_whose_account_was_lost_may_not_go_on(tmp_path):
+    world = PrivateWorld(PrivacySpec(enabled=True, noise=1.0))
+    client, server = world.private(tmp_path), world.server()
+    server.close_round({0: world.train(client, server.open_round()[0])[0]})
+    (tmp_path / "client-0000.jsonl").unlink()
+    late = world.private(tmp_path)
+    late.state = client.state
+    with pytest.raises(RunError, match=r"did 2 private steps.*knows of 0.*restore the account"):
+        world.train(late, server.open_round()[0])
+    assert account_of(late).steps == 0
 
 
 def test_who_has_spent_its_budget_sends_back_what_it_got_and_goes_on_answering():

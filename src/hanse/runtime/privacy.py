@@ -14,13 +14,15 @@ from hanse.privacy.account import Account, Terms
 from hanse.privacy.learner import PrivateLearner
 from hanse.privacy.step import Asked
 from hanse.recipe.model import GrpoSpec, Recipe
+from hanse.storage import sha256
 from hanse.tasks.problem import Problem
 
 
 def learner_of(recipe: Recipe, policy: Policy, spec: GrpoSpec) -> Learner:
     """The learner that all clients of a host share."""
     kind = PrivateLearner if recipe.privacy.enabled else Learner
-    return kind(policy, spec, recipe.rounds * spec.local_steps)
+    public = recipe.federation_in_force.public.steps(recipe.rounds)
+    return kind(policy, spec, recipe.rounds * spec.local_steps + public)
 
 
 def private_of(
@@ -47,7 +49,8 @@ def private_of(
         account = Account.in_memory(terms, recipe.seed, client)
     else:
         account = Account.open(folder, terms, recipe.seed, client)
-    return Private(account, Asked(privacy, account.terms, spec.prompts_per_step, spec.group_size, apart))
+    asked = Asked(privacy, account.terms, spec.prompts_per_step, spec.group_size, apart)
+    return Private(account, asked, setting_of(recipe))
 
 
 def _binding(recipe: Recipe, spec: GrpoSpec, problems: Sequence[Problem]) -> str:
@@ -59,4 +62,23 @@ def _binding(recipe: Recipe, spec: GrpoSpec, problems: Sequence[Problem]) -> str
     for problem in problems:
         own = [problem.id, problem.prompt, problem.answer, problem.metadata]
         digest.update(json.dumps(own, default=str).encode())
+    return digest.hexdigest()
+
+
+_FREE = {"name", "track", "evaluation", "runtime"}
+"""Of a recipe, what no step depends on; but threads decide how sums round."""
+
+
+def setting_of(recipe: Recipe) -> str:
+    """A digest of what else decides a client's steps: the rest of the recipe, and what the files say that
+    rewards are made of. It may change, as an account outlives a run; then noise is fresh and is paid for."""
+    document = [recipe.model_dump(mode="json", exclude=_FREE), recipe.runtime.threads]
+    digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode())
+    places = [reward.path.rpartition(":")[0] or reward.path for reward in recipe.rewards if reward.path]
+    nodes = recipe.grpo.shaping.consensus.nodes
+    for place in [*places, *([nodes] if nodes is not None else [])]:
+        path = Path(place).expanduser()
+        files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+        for file in files:
+            digest.update(sha256(file).encode() if file.is_file() else b"-")
     return digest.hexdigest()
