@@ -26,6 +26,7 @@ from hanse.recipe.federation import FederationSpec
 from hanse.tasks.problem import Problem
 
 if TYPE_CHECKING:
+    from hanse.federation.public.round import Halfway
     from hanse.federation.secure.session import Session
 
 __all__ = ["Client", "ClientState", "Rows", "Trained"]
@@ -40,7 +41,8 @@ class ClientState:
     dtype. `personal`: entries that never leave, shape (n,); `offset`: what is added to the base, shape (M,).
     `kept` belongs to the local method; `success`: what the draw knows of each problem, float64, shape (N,).
     `trained` waits for a grant. `replies` are the last round's, kept to be re-sent byte for byte; `secure`:
-    its part in that round's secure sum. Tensors float32 unless said otherwise, shape (numel,).
+    its part in that round's secure sum; `halfway`: what waits for peers' answers. Tensors float32 unless
+    said otherwise, shape (numel,).
     """
 
     learner: LearnerState
@@ -58,6 +60,7 @@ class ClientState:
     trained: Trained | None = None
     replies: tuple[bytes, ...] = ()
     secure: Session | None = None
+    halfway: Halfway | None = None
 
 
 @dataclass

@@ -15,6 +15,10 @@ from hanse.tasks.optional import require
 
 def server_of(spec: FederationSpec, grpo: GrpoSpec) -> Callable[..., Server]:
     """What makes a server, from the arguments of `Server`. Raises RecipeError where an extra is missing."""
+    if spec.public.on:
+        from hanse.federation.public.server import PublicServer
+
+        return partial(PublicServer, size=grpo.group_size, longest=grpo.max_new_tokens)
     if not spec.secure.enabled:
         return Server
     _require_extra()
@@ -25,6 +29,10 @@ def server_of(spec: FederationSpec, grpo: GrpoSpec) -> Callable[..., Server]:
 
 def client_of(spec: FederationSpec) -> type[Client]:
     """As `server_of`, of clients."""
+    if spec.public.on:
+        from hanse.federation.public.client import PublicClient
+
+        return PublicClient
     if not spec.secure.enabled:
         return Client
     _require_extra()

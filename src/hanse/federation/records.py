@@ -71,6 +71,18 @@ class SecureRecord:
 
 
 @dataclass(frozen=True)
+class PublicRecord:
+    """Answers to public problems that clients showed, and that they were sent of others; why what some showed
+    was `refused`. Bytes are among the round's."""
+
+    shown: int
+    relayed: int
+    refused: Sequence[tuple[int, str]] = ()
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+
+@dataclass(frozen=True)
 class RoundRecord:
     """What a round did: weights by client, and every upload, accepted or refused with a reason. Under a
     robust rule weights are how much of each update is in the result.
@@ -78,7 +90,7 @@ class RoundRecord:
     `entries`: changed entries that were accepted; `granted`: entries by client where a budget is set;
     `cosines`: between clients' updates, where the model is small enough to compare them; `lora_residual`: see
     `aggregation.Combined`; `secure`: of a secure sum, where no single update is known; `away`: quarantined
-    clients, and for how many rounds still.
+    clients, and for how many rounds still; `public`: where answers were shared.
     """
 
     round: int
@@ -91,6 +103,7 @@ class RoundRecord:
     lora_residual: float | None = None
     secure: SecureRecord | None = None
     away: Mapping[int, int] = field(default_factory=dict)
+    public: PublicRecord | None = None
 
     @property
     def entries(self) -> int:

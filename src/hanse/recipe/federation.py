@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from hanse.recipe.audit import AuditSpec
+from hanse.recipe.public import PublicSpec
 from hanse.recipe.robust import RobustSpec
 from hanse.recipe.section import Section
 from hanse.recipe.secure import SecureSpec
@@ -143,6 +144,7 @@ class FederationSpec(Section):
     local_options: LocalSpec = LocalSpec()
     screening: ScreeningSpec = ScreeningSpec()
     audit: AuditSpec = AuditSpec()
+    public: PublicSpec = PublicSpec()
     robust: RobustSpec = RobustSpec()
     secure: SecureSpec = SecureSpec()
     rollouts: Literal["equal", "informative"] = "equal"

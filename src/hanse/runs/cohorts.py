@@ -59,7 +59,7 @@ def build_cohorts(
             ServerState(master.cpu().clone()),
             seed=recipe.seed,
             group_size=grpo.group_size if grpo.screening == "none" else grpo.screen_size,
-            most_updates=grpo.local_steps * grpo.iterations * grpo.mini_batches,
+            most_updates=(grpo.local_steps + spec.public.on) * grpo.iterations * grpo.mini_batches,
             prompts=grpo.prompts_per_step,
             needed=runtime.needed(spec.wanted(len(clients))),
             spare=runtime.over_select,

@@ -15,7 +15,16 @@ from hanse.runs.building import Elsewhere
 from hanse.runs.cohorts import build_cohorts, exchange, load_cohorts, save_cohorts
 from hanse.runs.models import Model, current_models
 from hanse.runs.quorum import Asked, meet_quorum
-from hanse.runs.rows import Row, exchanged, refusals, round_row, sparsity, step_rows, take_errors
+from hanse.runs.rows import (
+    Row,
+    exchanged,
+    refusals,
+    round_row,
+    sparsity,
+    step_rows,
+    take_errors,
+    take_left_out,
+)
 from hanse.runs.spending import Spending
 from hanse.runs.suspects import refusals_of, suspects
 from hanse.runs.training import RoundResult, export_policy
@@ -91,14 +100,15 @@ class FederatedTraining:
     def round(self, number: int) -> RoundResult:
         met = meet_quorum(number, self.recipe.runtime, self._asked)
         records, answers = met.records, met.answers
-        errors = take_errors(answers, self.names)
+        errors, left_out = take_errors(answers, self.names), take_left_out(answers, self.names)
         steps = step_rows(number, answers, self.names)
         row = round_row(number, answers, records, self.names) | sparsity(records, self.cohorts)
         row = self.spending.honest(row) | self.spending.columns(answers, self.names)
         row |= {"comm/bytes_up": met.up, "comm/bytes_down": met.down}
         if met.missed:
             row["federation/missed_quorum"] = met.missed
-        return RoundResult(steps, row, met.refused, errors, bytes_up=met.up, bytes_down=met.down)
+        told = [*met.refused, *left_out]
+        return RoundResult(steps, row, told, errors, bytes_up=met.up, bytes_down=met.down)
 
     def _asked(self) -> Asked:
         """Each cohort asked once for its round."""

@@ -36,6 +36,8 @@ class Health:
 
     def observe(self, client: str, row: Mapping[str, Any]) -> list[str]:
         """New warnings after one step. Raises DegenerateError where `on_degenerate = "fail"`."""
+        if "public/reward" in row:
+            return []  # tells of public problems, and of no client's own
         flat = row.get("frac_reward_zero_std", 0.0) >= 1.0
         cut = row.get("completions/clipped_ratio", 0.0) >= _MOSTLY
         self.without_signal[client] = self.without_signal.get(client, 0) + 1 if flat else 0

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hanse.federation.client import Rows
-from hanse.federation.records import RoundRecord, SecureRecord
+from hanse.federation.public.round import LEFT_OUT
+from hanse.federation.records import PublicRecord, RoundRecord, SecureRecord
 from hanse.grpo.step import ERRORS, mean_metrics
 from hanse.runs.cohorts import Cohort
 
@@ -46,6 +47,8 @@ def round_row(
             row["federation/lora_residual"] = record.lora_residual
         if record.secure is not None:
             row |= _secure_columns(record.secure)
+        if record.public is not None:
+            row |= _public_columns(record.public)
     return row
 
 
@@ -76,12 +79,44 @@ def sparsity(records: Sequence[RoundRecord], cohorts: Sequence[Cohort]) -> Row:
 def refusals(records: Sequence[RoundRecord], names: Sequence[str]) -> list[str]:
     """Uploads that were left out, in words, and sums that came to nothing."""
     rejected = [r.secure.rejected for r in records if r.secure is not None and r.secure.rejected is not None]
-    return [
-        f"{names[screened.client]}: upload refused: {screened.reason}"
-        for record in records
-        for screened in record.screened
-        if screened.reason is not None
-    ] + [f"secure sum rejected: {reason}" for reason in rejected]
+    return (
+        [
+            f"{names[screened.client]}: upload refused: {screened.reason}"
+            for record in records
+            for screened in record.screened
+            if screened.reason is not None
+        ]
+        + [
+            f"{names[client]}: public answers refused: {reason}"
+            for record in records
+            if record.public is not None
+            for client, reason in record.public.refused
+        ]
+        + [f"secure sum rejected: {reason}" for reason in rejected]
+    )
+
+
+def take_left_out(answers: Mapping[int, Rows], names: Sequence[str]) -> list[str]:
+    """Public answers that receivers left out, in words, by whose they were: taken out of the steps' metrics.
+    A receiver's word about others, so that nobody is refused for it."""
+    found = Counter[str]()
+    for steps in answers.values():
+        for metrics in steps:
+            for key in [key for key in metrics if key.startswith(LEFT_OUT)]:
+                peer, number = int(key.removeprefix(LEFT_OUT)), round(metrics.pop(key))
+                found[names[peer] if peer < len(names) else f"client {peer}"] += number
+                metrics["public/left_out"] = metrics.get("public/left_out", 0.0) + number
+    return [f"{who}: public answers left out by its peers, as not correct: {n}" for who, n in found.items()]
+
+
+def _public_columns(public: PublicRecord) -> Row:
+    """Bytes are among those of the round."""
+    return {
+        "public/shown": public.shown,
+        "public/relayed": public.relayed,
+        "comm/public_bytes_up": public.bytes_up,
+        "comm/public_bytes_down": public.bytes_down,
+    }
 
 
 def _secure_columns(secure: SecureRecord) -> Row:

@@ -40,10 +40,11 @@ from hanse.tasks.scoring.scorer import Scorer
 
 def client_data(recipe: Recipe, task: Task, owned: Sequence[Problem] | None = None) -> list[ClientData]:
     """Who trains on what: the partition, or in central and swarm mode one part with the union. Nobody has
-    what the server keeps for itself (`owned`, where that is known already)."""
+    what the server keeps for itself (`owned`, where that is known already), nor what is public."""
     problems = task.problems("train")
     owned = server_problems(recipe, task) if owned is None else owned
-    parts = build_partition(recipe.partition, without(problems, owned) if owned else problems, recipe.seed)
+    held = [*owned, *public_problems(recipe, task, owned)]
+    parts = build_partition(recipe.partition, without(problems, held) if held else problems, recipe.seed)
     if recipe.mode not in ("central", "swarm"):
         return parts
     union = tuple(problem for part in parts for problem in part.problems)
@@ -62,6 +63,17 @@ def server_problems(recipe: Recipe, task: Task) -> list[Problem]:
         return list(problems_of(recipe.task, spec.path, "federation.audit.path"))
     assert spec.problems is not None
     return server_owned(train, spec.problems, column)
+
+
+def public_problems(recipe: Recipe, task: Task, owned: Sequence[Problem]) -> list[Problem]:
+    """Those of public steps, none of which the server keeps for itself (`owned`)."""
+    spec, column = recipe.federation_in_force.public, recipe.evaluation.level_column
+    if not spec.on:
+        return []
+    if spec.path is not None:
+        return without(problems_of(recipe.task, spec.path, "federation.public.path"), owned)
+    assert spec.problems is not None
+    return server_owned(without(task.problems("train"), owned), spec.problems, column)
 
 
 def step_spec(recipe: Recipe) -> GrpoSpec:
@@ -130,6 +142,8 @@ class Host:
         parameters = self.policy.parameters
         self.layout = Layout(parameters.names, parameters.shapes, recipe.exchange_dtype)
         self.owned = server_problems(recipe, self.task)
+        public, limit = public_problems(recipe, self.task, self.owned), self.spec.max_prompt_tokens
+        self._public = fitting(public, self.policy, limit, "the public part") if public else []
         self._parts = client_data(recipe, self.task, self.owned)
         for index, problems in (own or {}).items():
             self._parts[index] = replace(self._parts[index], problems=tuple(problems))
@@ -142,8 +156,9 @@ class Host:
             data = replace(data, problems=(*data.problems, *_as_many(self.owned, len(data.problems))))
         zeros, limit = Moments.zeros(self.initial.cpu()), self.spec.max_prompt_tokens
         problems = fitting(data.problems, self.policy, limit, f"client {data.name!r}")
-        apart = not self.scorer.one_by_one
-        return self._kind_of_client()(
+        apart, kind = not self.scorer.one_by_one, self._kind_of_client(index)
+        make = partial(kind, public=self._public) if self._public else kind
+        return make(
             id=index,
             name=data.name,
             problems=problems,

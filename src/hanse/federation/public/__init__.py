@@ -1,0 +1,1 @@
+"""Public steps: clients show one another correct answers to problems that belong to nobody (PubSwap)."""
