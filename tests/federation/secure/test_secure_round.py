@@ -200,3 +200,24 @@ def test_keys_from_a_seed_mark_the_round():
     record = crowd.round()
     assert not record.secure.seeded
     assert len(record.weights) == 5
+
+
+def test_a_sum_that_is_one_clients_update_stays_masked():
+    """A count of samples is a client's own word, and one that says 2^39 would be the whole sum."""
+    crowd = Crowd()
+    crowd.samples[0] = 2**39
+    record = crowd.round()
+    assert record.secure.rejected == "1 living clients have any weight; 3 are needed"
+    assert STAGES[3] not in crowd.asked
+    assert crowd.server.state.master.abs().max() == 0
+
+
+def test_what_rounding_has_drowned_is_no_update():
+    """Three of 203 parts remain, in eight bits: 1/127 of the range a step, beside 3/203 of the weight."""
+    crowd = Crowd(4, bits=8, threshold=0.75)
+    crowd.samples = {0: 1, 1: 1, 2: 1, 3: 200}
+    record = crowd.round(silent(STAGES[2], 3))
+    assert "rounding drowns" in record.secure.rejected
+    fine = Crowd(4, threshold=0.75)
+    fine.samples = crowd.samples
+    assert fine.missed(fine.round(silent(STAGES[2], 3)), (3,)) <= 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -53,6 +53,10 @@ class _Answer(Protocol):
 
 
 A = TypeVar("A", bound=_Answer)
+LIGHT = 0.01
+"""Who has less than this share of an even weight hides nobody: its update is next to nothing of the sum."""
+COARSE = 0.125
+"""Rounding beyond this share of the range leaves more noise than update."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,17 @@ class Terms:
     weights: Mapping[int, float]
     weighting: State
     grid: Grid
+
+    def check(self, living: Collection[int]) -> None:
+        """Raises RejectedSum, before anything is unmasked, where the sum would show one client's update, or
+        hardly anything but rounding."""
+        least = LIGHT / len(self.weights)
+        heavy = sum(self.weights[k] >= least for k in living)
+        if heavy < FEWEST:
+            raise RejectedSum(f"{heavy} living clients have any weight; {FEWEST} are needed")
+        share = math.fsum(self.weights[k] for k in living)
+        if self.grid.step * math.sqrt(len(living) / 12) > COARSE * self.grid.reach * share:
+            raise RejectedSum(f"the living have {share:.3g} of the weight, which rounding drowns")
 
 
 class SecureRound:
@@ -147,9 +162,7 @@ class SecureRound:
         if len(tally.living) < self.needed:
             raise RejectedSum(f"{len(tally.living)} clients are left; {self.needed} are needed")
         requests = {k: Request(self.round, k, *whose) for k, whose in tally.requests().items()}
-        heavy = sum(terms.weights[k] > 0 for k in tally.living)
-        if heavy < FEWEST:
-            raise RejectedSum(f"{heavy} living clients have any weight; {FEWEST} are needed")
+        terms.check(tally.living)
         replies = yield self._sent(requests)
         for client, unmask in self._read(requests, replies, Unmask.from_bytes):
             if false := tally.reveal(client, unmask.revealed):
