@@ -8,6 +8,11 @@ import pytest
 import torch
 
 import hanse
+from grpo.toys import make_policy
+from hanse.errors import RecipeError
+from hanse.randomness import generator
+from hanse.reward_model.folder import save_reward_model
+from hanse.reward_model.head import RewardModel
 from hanse.runtime.state import load_tensors
 from tests.end_to_end.small import StopAfter, small_recipe, without_times
 
@@ -60,3 +65,30 @@ def test_side_by_side_is_the_same_bits(whole, tmp_path):
     pool = hanse.train(recipe_of("runtime.workers=2"), out=tmp_path)
     assert pool.summary["policy_sha256"] == whole.summary["policy_sha256"]
     assert pool.summary["bytes"] == whole.summary["bytes"]
+
+
+def model_in(folder: Path, seed: int) -> str:
+    """A reward model with drawn values, in a folder of its own."""
+    model = RewardModel.on(make_policy(seed), max_tokens=5)
+    draws = generator(seed, "head").normal(0, 0.2, model.parameters.numel)
+    model.parameters.load(torch.from_numpy(draws).float())
+    save_reward_model(model, folder / str(seed), {})
+    return str(folder / str(seed))
+
+
+def test_clients_score_by_their_own_reward_models(tmp_path):
+    models = [model_in(tmp_path, seed) for seed in (1, 2)]
+    only = {"auxiliary": 8, "nearest": 2, "experts": 2, "models": models}
+    recipe = recipe_of("rounds=2", reward_only=only)
+    run = hanse.train(recipe, out=tmp_path / "runs")
+    last = run.metrics("round")[-1]
+    assert last["unscored"] == 0 and last["rewards/jury/std"] > 0
+    assert 0 < run.summary["reward_only"]["competence"]["level-1"] < 1
+    assert not any(row["client"] != "server" for row in run.metrics("step"))
+
+
+def test_a_folder_without_a_reward_model_is_told(tmp_path):
+    only = {"auxiliary": 8, "nearest": 2, "models": [str(tmp_path), str(tmp_path)]}
+    with pytest.raises(RecipeError) as caught:
+        hanse.train(recipe_of(reward_only=only), out=tmp_path / "runs")
+    assert caught.value.field == "reward_only.models.0" and "no reward model" in caught.value.problem

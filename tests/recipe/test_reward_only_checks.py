@@ -29,12 +29,14 @@ def only(**changes):
         (only() | {"privacy": {"enabled": True, "epsilon": 8.0}}, "privacy.enabled", "completions", "local"),
         (only() | {"grpo": {"allocation": "variance"}}, "grpo.allocation", "own problems", "uniform"),
         (only(choice="random", nearest=3), "reward_only.nearest", "nobody is examined", "competence"),
+        (only(models=["a"]), "reward_only.models", "1 folders for 5", "one a client"),
+        (only(models=["a"] * 5, own_steps=1), "reward_only.own_steps", "no other trains", "one of the two"),
         (only(auxiliary=1 << 17), "reward_only.auxiliary", "", ""),
         (
             only() | {"rewards": [{"type": "reward-model", "path": "x"}]},
             "rewards.0.type",
-            "no right answers",
-            "Leave",
+            "no bounds",
+            "reward_only.models",
         ),
         (
             only()

@@ -9,8 +9,8 @@ from typing import Any
 def resolve_paths(document: dict[str, Any], folder: Path) -> None:
     """Make the file paths of an unvalidated recipe document absolute, in place, counting from `folder`.
 
-    Data files, reward files and node files always; a model or data set only where it exists there or the path
-    starts like one ("./", "../", "~"), since it may be the name of one on the hub.
+    Data files, reward files, node files and reward models always; a model or data set only where it exists
+    there or the path starts like one ("./", "../", "~"), since it may be the name of one on the hub.
     """
     task, policy, rewards = (document.get(key) for key in ("task", "policy", "rewards"))
     if isinstance(task, dict):
@@ -26,6 +26,9 @@ def resolve_paths(document: dict[str, Any], folder: Path) -> None:
     consensus = _section(document, "grpo", "shaping", "consensus")
     _replace(consensus, "nodes", folder, always=True)
     _replace(_section(document, "evaluation"), "nodes", folder, always=True)
+    models = _section(document, "reward_only").get("models")
+    if isinstance(models, list):
+        models[:] = [_absolute(one, folder) if isinstance(one, str) else one for one in models]
     for reward in rewards if isinstance(rewards, list) else []:
         if isinstance(reward, dict) and reward.get("type") == "reward-model":
             _replace(reward, "path", folder, always=True)

@@ -21,8 +21,10 @@ class RewardOnlySpec(Section):
     `choice`: which `experts` clients are asked about a question. "competence": the server has the answers of
     `auxiliary` problems, every client answers them once, and those who got most of the `nearest` right are
     asked; `ngram`, `width`: of the hashed counts that nearness is told by. "random": any, drawn once a
-    question, and nobody is examined. `own_steps`: GRPO steps that a client's own model takes on its
-    problems before anything else. `low`, `high`: what a score may be; a reply beyond that is refused whole.
+    question, and nobody is examined. `own_steps`: GRPO steps that a client's own model takes on its problems
+    before anything else. `models`: a folder for each client, of the reward model that it trained (mode
+    "reward-model"), by which it then scores questions that it does not own. `low`, `high`: what a score may
+    be; a reply beyond that is refused whole.
     """
 
     choice: Literal["competence", "random"] = "competence"
@@ -32,6 +34,7 @@ class RewardOnlySpec(Section):
     ngram: int = Field(default=3, ge=1, le=8)
     width: int = Field(default=4096, ge=16, le=1 << 20)
     own_steps: int = Field(default=0, ge=0)
+    models: list[str] | None = None
     low: float = 0.0
     high: float = 1.0
 
@@ -67,6 +70,9 @@ def _numbers(recipe: Recipe) -> Iterator[_REFUSED]:
     if spec.low >= spec.high:
         problem = f"{spec.high:g} is not above low = {spec.low:g}."
         yield "reward_only.high", problem, "Use low = 0 and high = 1 for right or wrong."
+    if spec.models is not None and len(spec.models) != clients:
+        problem = f"{len(spec.models)} folders for {clients} clients (partition.clients)."
+        yield "reward_only.models", problem, "Name one a client, in their order."
 
 
 def _inert(recipe: Recipe) -> Iterator[_REFUSED]:
@@ -76,6 +82,9 @@ def _inert(recipe: Recipe) -> Iterator[_REFUSED]:
         for key in _changed(section):
             problem = 'has no effect with mode = "reward-only": no update, completion or pair is exchanged.'
             yield f"{name}.{key}", problem, "Leave it out."
+    if recipe.reward_only.models is not None and recipe.reward_only.own_steps:
+        problem = "has no effect with models: clients score by their reward models, and no other trains."
+        yield "reward_only.own_steps", problem, "Leave one of the two out."
     if recipe.reward_only.choice == "random":
         for key in _changed(recipe.reward_only):
             if key in _OF_COMPETENCE:
@@ -106,8 +115,9 @@ def _truth(recipe: Recipe) -> Iterator[_REFUSED]:
         yield "task.type", problem, "Use a task with answers."
     for i, reward in enumerate(recipe.rewards):
         if reward.type == "reward-model":
-            problem = "one reward model for all clients has no bounds, and knows no right answers."
-            yield f"rewards.{i}.type", problem, "Leave it out: experts compare with an answer."
+            problem = "a reward model has no bounds, and is one client's; rewards are for owners of answers."
+            remedy = "Name one folder a client in reward_only.models instead."
+            yield f"rewards.{i}.type", problem, remedy
 
 
 def _changed(section: BaseModel) -> list[str]:

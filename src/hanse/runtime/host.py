@@ -28,7 +28,7 @@ from hanse.grpo.step import Scoring
 from hanse.policy.build import build_policy
 from hanse.policy.policy import Policy
 from hanse.policy.sampler import Sampler, Sampling
-from hanse.recipe.model import EvaluationSpec, GrpoSpec, Recipe
+from hanse.recipe.model import EvaluationSpec, GrpoSpec, Recipe, RewardSpec
 from hanse.runtime.privacy import learner_of, private_of
 from hanse.runtime.state import load_client, save_client
 from hanse.tasks.build import problems_of, recipe_task
@@ -170,11 +170,12 @@ class Host:
             private=private_of(self.recipe, self.spec, problems, index, self._accounts, apart=apart),
         )
 
-    def _kind_of_client(self) -> Callable[..., Client]:
-        if self.recipe.mode == "reward-only":
-            steps = self.recipe.reward_only.own_steps
-            return partial(Judge, start=self.initial.cpu(), own_steps=steps)
-        return client_of(self.recipe.federation_in_force)
+    def _kind_of_client(self, index: int) -> Callable[..., Client]:
+        if self.recipe.mode != "reward-only":
+            return client_of(self.recipe.federation_in_force)
+        spec, scorer, start = self.recipe.reward_only, own_scorer(self.recipe, index), self.initial.cpu()
+        within = (spec.low, spec.high)
+        return partial(Judge, start=start, own_steps=spec.own_steps, by_model=scorer, within=within)
 
     def answer(
         self, client: int, message: bytes, *, keep_earlier: bool = False
@@ -243,6 +244,18 @@ class Host:
 
     def close(self) -> None:
         self.scorer.close()
+
+
+def own_scorer(recipe: Recipe, client: int) -> Scorer | None:
+    """Of a client's own reward model, if it has one. Raises RecipeError for a folder that holds none."""
+    models = recipe.reward_only.models
+    if models is None:
+        return None
+    source = RewardSpec(type="reward-model", path=models[client])
+    try:
+        return Scorer([source], recipe.scoring)
+    except RecipeError as error:
+        raise RecipeError(f"reward_only.models.{client}", error.problem, error.remedy) from error
 
 
 def _as_many(problems: Sequence[Problem], count: int) -> list[Problem]:

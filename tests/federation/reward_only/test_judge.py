@@ -7,7 +7,7 @@ import pytest
 
 from grpo.toys import make_policy, spec_of
 from hanse.federation.client import ClientState
-from hanse.federation.reward_only.client import Judge
+from hanse.federation.reward_only.client import Judge, squashed
 from hanse.federation.reward_only.messages import Answers, Candidates, Judgement, Quiz
 from hanse.federation.wire.frame import WireError, encode_frame
 from hanse.federation.wire.layout import Layout
@@ -61,6 +61,33 @@ def test_own_truth_first_then_agreement_with_the_own_model():
     asked = Candidates(2, ("1+2=", "4+4="), (("3", "4"), (said, said + "1")))
     got = Judgement.from_bytes(world.ask(asked), asked, 1, 0, 1)
     assert stated_answer(said) and got.scores_N.tolist() == [1.0, 0.0, 1.0, 0.0]
+
+
+class Lengths:
+    """A reward model that prefers long texts, of which it can read those without a "9" only."""
+
+    def score(self, problems, completions, ids=None, *, group_size=None):
+        marks = np.array([np.nan if "9" in c else float(len(c) - 1) for c in completions])
+        return Scores(("lengths",), marks, marks[None])
+
+
+def test_a_reward_model_scores_what_the_client_does_not_own():
+    world = World()
+    world.judge.by_model, world.judge.within = Lengths(), (-1.0, 3.0)
+    asked = Candidates(2, ("4+4=", "1+2="), (("1", "11", "9"), ("3", "44", "9")))
+    got = Judgement.from_bytes(world.ask(asked), asked, 1, -1.0, 3.0).scores_N
+    first = -1 + 4 / (1 + np.exp(-1))
+    assert got == pytest.approx([1.0, first, np.nan, 1.0, 0.0, 0.0], nan_ok=True)
+    assert world.judge.state.personal is None  # no other model is made
+    with pytest.raises(WireError):
+        world.ask(Quiz(1, ("1+1=",)))
+
+
+def test_squashed_scores_stay_within():
+    scores = np.array([-1e30, -1.0, 0.0, 1.0, 1e30, np.nan])
+    got = squashed(scores, 2.0, 6.0)
+    assert got[2] == 4 and got[1] + got[3] == pytest.approx(8) and np.isnan(got[5])
+    assert got[0] == pytest.approx(2) and got[4] == pytest.approx(6) and np.nanmax(got) <= 6
 
 
 def test_the_own_model_is_trained_once_and_then_stays():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from hanse.federation.reward_only.jury import Jury, mean_scores
+from hanse.federation.reward_only.jury import Jury, answer_pairs, mean_scores
 from hanse.federation.reward_only.messages import Answers, Candidates, Judgement, Quiz
 from hanse.federation.wire.frame import kind_of
 from hanse.recipe.reward_only import RewardOnlySpec
@@ -84,6 +84,45 @@ def test_random_experts_need_no_examination_and_stay_with_their_question():
         scored(jury)
         chosen.add(str(clients.asked()))
     assert len(chosen) == 4  # each question to either client
+
+
+class Models(Clients):
+    """Client 0 prefers "1", client 1 whatever stands first."""
+
+    def reply(self, client, data):
+        asked = Candidates.from_bytes(data)
+        if client == 0:
+            scores = [float(text == "1") for row in asked.texts_PG for text in row]
+        else:
+            scores = [0.9, 0.1] * len(asked.prompts)
+        return Judgement(asked.number, client, np.array(scores)).to_bytes()
+
+
+def test_reward_models_are_examined_by_pairs_in_drawn_order():
+    clients = Models()
+    auxiliary = [Problem(f"a{i}", "a" * (i + 1), "1") for i in range(20)]
+    auxiliary += [Problem("b", "bb", "2"), Problem("c", "cc", None)]
+    spec = RewardOnlySpec(auxiliary=22, nearest=1, experts=1, models=["x", "y"])
+    jury = Jury(spec, 2, auxiliary, clients, seed=0)
+    jury.examine(Exact())
+    right = jury.state.right_KA
+    assert right[0].tolist() == [1.0] * 20 + [0.0, 0.0]  # "2" is right of "bb"; "cc" has no answer
+    assert 3 < right[1, :21].sum() < 18 and right[1, 21] == 0
+    (sent,) = clients.heard
+    assert sent[0] == sent[1] and len(Candidates.from_bytes(sent[0]).prompts) == 21
+    clients.silent = {0}
+    later = Jury(spec, 2, auxiliary, clients, seed=0)
+    later.examine(Exact())
+    assert torch.isnan(later.state.right_KA[0]).all() and later.state.ledger["client 0: no reply"] == 1
+
+
+def test_pairs_are_of_different_answers():
+    known = [Problem(str(i), "q", answer) for i, answer in enumerate(["1", "1", None, "2"])]
+    assert answer_pairs(known) == {0: ("1", "2"), 1: ("1", "2"), 3: ("2", "1")}
+    assert answer_pairs(known[:3]) == {}
+    jury = Jury(RewardOnlySpec(models=["x"]), 1, known[:3], lambda _: {}, seed=0)
+    jury.examine(Exact())
+    assert jury.state.right_KA.tolist() == [[0.0, 0.0, 0.0]]
 
 
 def test_bytes_are_those_that_travelled_both_ways():

@@ -1,8 +1,9 @@
-"""A client that scores: by its own truth where it has it, else by what its own model would answer."""
+"""A client that scores: by its own truth where it has it, else by what its own model would answer, or by its
+own reward model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from hanse.federation.client import Client, Rows
 from hanse.federation.draw import Draw
-from hanse.federation.reward_only.messages import Answers, Candidates, Judgement, Quiz
+from hanse.federation.reward_only.messages import Answers, Candidates, FloatArray, Judgement, Quiz
 from hanse.federation.wire.frame import WireError, kind_of
 from hanse.grpo.learner import Learner, LearnerState
 from hanse.grpo.optimiser import Moments
@@ -27,17 +28,20 @@ OWN_STREAM = 1 << 20
 @dataclass
 class Judge(Client):
     """Answers a quiz, and scores candidates. Its model is `start` after `own_steps` on its own problems, and
-    stays so; `state.personal` holds it from the first message on."""
+    stays so; `state.personal` holds it from the first message on. With a reward model (`by_model`) it has no
+    other, and a score s of it counts as low + (high - low) / (1 + exp(-s)), the bounds being `within`."""
 
     start: Tensor | None = None
     own_steps: int = 0
+    by_model: Scoring | None = None
+    within: tuple[float, float] = (0.0, 1.0)
 
     def answer(self, data: bytes, sampler: Sampler, scorer: Scoring, learner: Learner) -> tuple[bytes, Rows]:
         """The reply to a Quiz or Candidates, and metrics of own training where that came first. Raises
         WireError for anything else."""
         kind = kind_of(data)
-        rows = self._ready(sampler, scorer, learner)
-        if kind == "quiz":
+        rows = self._ready(sampler, scorer, learner) if self.by_model is None else []
+        if kind == "quiz" and self.by_model is None:
             quiz = Quiz.from_bytes(data)
             return Answers(quiz.number, self.id, tuple(self._answers(quiz.prompts, sampler))).to_bytes(), rows
         if kind == "candidates":
@@ -66,31 +70,41 @@ class Judge(Client):
         return sampler.policy.decode([row for group in groups for row in group.token_ids_G()])
 
     def _judged(self, asked: Candidates, sampler: Sampler, scorer: Scoring) -> Judgement:
-        texts, G = [text for row in asked.texts_PG for text in row], len(asked.texts_PG[0])
-        problems = self._with_answers(asked.prompts, sampler)
-        scores = np.full(asked.count, np.nan)
-        known = [p for p, problem in enumerate(problems) if problem.answer]
-        rows = [p * G + g for p in known for g in range(G)]
-        if rows:
-            repeated, said = [problems[row // G] for row in rows], [texts[row] for row in rows]
-            scores[rows] = scorer.score(repeated, said, None, group_size=G).totals_N
-        return Judgement(asked.number, self.id, scores)
+        scores = np.full((len(asked.prompts), len(asked.texts_PG[0])), np.nan)
+        own = {i: self._owned[repr(p)] for i, p in enumerate(asked.prompts) if repr(p) in self._owned}
+        foreign = {i: p for i, p in enumerate(asked.prompts) if i not in own}
+        if self.by_model is None:
+            _fill(scores, own | self._guessed(foreign, sampler), asked, scorer)
+            return Judgement(asked.number, self.id, scores.reshape(-1))
+        _fill(scores, own, asked, scorer)
+        _fill(scores, {i: Problem(f"question-{i}", p) for i, p in foreign.items()}, asked, self.by_model)
+        scores[list(foreign)] = squashed(scores[list(foreign)], *self.within)
+        return Judgement(asked.number, self.id, scores.reshape(-1))
 
-    def _with_answers(self, prompts: Sequence[Prompt], sampler: Sampler) -> list[Problem]:
-        """Own problems where they are, else questions with the own model's final answer, "" for none."""
-        foreign = [i for i, prompt in enumerate(prompts) if repr(prompt) not in self._owned]
-        said = self._answers([prompts[i] for i in foreign], sampler) if foreign else []
-        guessed = dict(zip(foreign, said, strict=True))
-        return [
-            Problem(f"question-{i}", prompt, stated_answer(guessed[i]))
-            if i in guessed
-            else self._owned[repr(prompt)]
-            for i, prompt in enumerate(prompts)
-        ]
+    def _guessed(self, foreign: Mapping[int, Prompt], sampler: Sampler) -> dict[int, Problem]:
+        """Questions with the own model's final answer, where it gives one."""
+        said = self._answers(list(foreign.values()), sampler) if foreign else []
+        answers = {i: stated_answer(text) for i, text in zip(foreign, said, strict=True)}
+        return {i: Problem(f"question-{i}", foreign[i], answer) for i, answer in answers.items() if answer}
 
     @cached_property
     def _owned(self) -> dict[str, Problem]:
         return {repr(_frozen(problem.prompt)): problem for problem in self.problems if problem.answer}
+
+
+def squashed(scores: FloatArray, low: float, high: float) -> FloatArray:
+    """Any number into low to high, 0 into their middle; NaN stays."""
+    return low + (high - low) / (1 + np.exp(-np.clip(scores, -60, 60)))
+
+
+def _fill(scores_PG: FloatArray, problems: Mapping[int, Problem], asked: Candidates, scorer: Scoring) -> None:
+    """Write the scores of the candidates of `problems`, which are told by their places."""
+    if not problems:
+        return
+    G = scores_PG.shape[1]
+    repeated = [problem for problem in problems.values() for _ in range(G)]
+    texts = [text for place in problems for text in asked.texts_PG[place]]
+    scores_PG[list(problems)] = scorer.score(repeated, texts, None, group_size=G).totals_N.reshape(-1, G)
 
 
 def _frozen(prompt: Prompt) -> Prompt:

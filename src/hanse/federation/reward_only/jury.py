@@ -20,6 +20,7 @@ from hanse.federation.reward_only.experts import chosen, competence, embedded, n
 from hanse.federation.reward_only.messages import Answers, Candidates, FloatArray, Judgement, Quiz
 from hanse.federation.wire.frame import WireError
 from hanse.grpo.step import Scoring
+from hanse.randomness import generator
 from hanse.recipe.reward_only import RewardOnlySpec
 from hanse.tasks.problem import Problem, Prompt
 from hanse.tasks.scoring.scores import Scores
@@ -59,9 +60,12 @@ class Jury:
 
     def examine(self, scorer: Scoring) -> None:
         """Ask every client all auxiliary problems, once in a run, where that decides who is asked later;
-        `scorer` has their truth."""
-        if self.state.right_KA is not None or self.spec.choice == "random":
-            return
+        `scorer` has their truth. Reward models are asked which of two answers is better."""
+        if self.state.right_KA is None and self.spec.choice == "competence":
+            self.state.right_KA = self._examined(scorer) if self.spec.models is None else self._compared()
+
+    def _examined(self, scorer: Scoring) -> Tensor:
+        """Who answers which auxiliary problem rightly. Shape (K, A)."""
         quiz = Quiz(self._next(), tuple(p.prompt for p in self.auxiliary))
         replies = self._exchange(dict.fromkeys(range(self.clients), quiz.to_bytes()))
         right = torch.full((self.clients, len(self.auxiliary)), torch.nan, dtype=torch.float64)
@@ -70,7 +74,28 @@ class Jury:
             if answers is not None:
                 marks = scorer.score(self.auxiliary, answers.texts, None, group_size=1).totals_N
                 right[client] = torch.from_numpy((np.nan_to_num(marks) >= self.spec.high).astype(float))
-        self.state.right_KA = right
+        return right
+
+    def _compared(self) -> Tensor:
+        """Who gives which auxiliary problem's answer a higher score than the answer of another one, the order
+        of the two being drawn. 0 for all where there is no other. Shape (K, A)."""
+        pairs = answer_pairs(self.auxiliary)
+        right = torch.full((self.clients, len(self.auxiliary)), torch.nan, dtype=torch.float64)
+        if not pairs:
+            return right.zero_()
+        swapped = generator(self.seed, "examination").random(len(pairs)) < 0.5
+        prompts = tuple(self.auxiliary[place].prompt for place in pairs)
+        texts = [pair[::-1] if swap else pair for pair, swap in zip(pairs.values(), swapped, strict=True)]
+        asked = Candidates(self._next(), prompts, tuple(texts))
+        replies = self._exchange(dict.fromkeys(range(self.clients), asked.to_bytes()))
+        for client, data in replies.items():
+            read = self._judgement(client, data, asked)
+            if read is not None:
+                first, second = read.scores_N.reshape(-1, 2).T
+                better = np.where(swapped, second > first, first > second)
+                right[client] = 0.0
+                right[client, list(pairs)] = torch.from_numpy(better.astype(float))
+        return right
 
     def score(
         self,
@@ -93,8 +118,7 @@ class Jury:
         replies = self._exchange({k: message.to_bytes() for k, message in asked.items()})
         rows = np.full((self.clients, len(prompts), G), np.nan)
         for k, data in replies.items():
-            within = (self.spec.low, self.spec.high)
-            read = self._read(k, partial(Judgement.from_bytes, data, asked[k], k, *within))
+            read = self._judgement(k, data, asked[k])
             if read is not None:
                 rows[k, questions[k]] = read.scores_N.reshape(-1, G)
         return _scores(mean_scores(rows).reshape(-1))
@@ -136,6 +160,10 @@ class Jury:
             self._refuse(client, "no reply")
         return replies
 
+    def _judgement(self, client: int, data: bytes, asked: Candidates) -> Judgement | None:
+        low, high = self.spec.low, self.spec.high
+        return self._read(client, partial(Judgement.from_bytes, data, asked, client, low, high))
+
     def _read(self, client: int, reading: Callable[[], Reply]) -> Reply | None:
         try:
             return reading()
@@ -151,6 +179,18 @@ class Jury:
         """Refusals since the last call, with their reasons."""
         taken, self.refused = self.refused, []
         return taken
+
+
+def answer_pairs(auxiliary: Sequence[Problem]) -> dict[int, tuple[str, str]]:
+    """Each problem's answer beside that of the next one with another answer, by its place; those without an
+    answer are left out."""
+    known = [(place, one.answer) for place, one in enumerate(auxiliary) if one.answer]
+    found: dict[int, tuple[str, str]] = {}
+    for i, (place, answer) in enumerate(known):
+        others = [other for _, other in known[i + 1 :] + known[:i] if other != answer]
+        if others:
+            found[place] = (answer, others[0])
+    return found
 
 
 def mean_scores(scores_KPG: FloatArray) -> FloatArray:
