@@ -48,6 +48,12 @@ def test_only_scores_come_back_and_bytes_are_counted(whole):
     }
     assert set(whole.summary["reward_only"]["competence"]) == {"level-1", "level-2"}
     assert whole.summary["counters"]["refused_replies"] == 0
+    assert sum(later.get(f"clients/{name}/scored", 0) for name in ("level-1", "level-2")) == asked
+    given = {
+        n: later[f"clients/{n}/reward"] for n in ("level-1", "level-2") if f"clients/{n}/reward" in later
+    }
+    scored = sum(later[f"clients/{name}/scored"] * mean for name, mean in given.items())
+    assert scored / asked == pytest.approx(later["reward"])  # one expert a question: the same scores
     master = [server_of(whole.folder, n)[0]["master"] for n in (2, 3)]
     assert not torch.equal(*master)
 

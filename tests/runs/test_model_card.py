@@ -89,3 +89,12 @@ def test_a_model_that_was_attacked_says_so():
     text = swarm_card("adversary.nodes=[3]", 'adversary.completions.type="dos"')
     assert "node-3 of 4 nodes lied by DoS. At the end 62.5% of honest completions showed it." in text
     assert "Defences rejected 0% of what honest nodes sent. Do not use it for anything else." in text
+
+
+def test_scores_by_clients_are_told_with_what_they_were_made_by():
+    text = flat(card(mode="reward-only", reward_only={"experts": 3}))
+    assert "scored by 3 of 5 clients a question, by competence, by their own models' answers" in text
+    assert "has read the server's questions" in text and "Parameters did not travel" in text
+    assert "2602.12014" in text and "FedAvg" not in text
+    models = flat(card(mode="reward-only", reward_only={"models": ["x"] * 5, "choice": "random"}))
+    assert "by random, by reward models of their own" in models

@@ -41,7 +41,7 @@ def model_card(
         _owners(partition),
         _liars(recipe, summary),
         _guarantee(summary) or _PRIVACY.get(recipe.mode, ""),
-        _SWARM if recipe.mode == "swarm" else _FEDAVG,
+        _CITED.get(recipe.mode, _FEDAVG),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -60,6 +60,10 @@ _PRIVACY = {
 Clients kept their prompts and completions and exchanged parameters, mean rewards, the mean standard
 deviation of rewards within groups, and counts. Parameters can reveal something of what they were trained on:
 federated training alone is not privacy.""",
+    "reward-only": """## Privacy
+
+Every client that was asked has read the server's questions and what the policy answered. Clients sent scores:
+of a question that a client owns, they tell its answer. Parameters did not travel.""",
     "swarm": """## Privacy
 
 Nodes sent one another the ids of problems and their completions, so every node has read all of them. Answers,
@@ -71,6 +75,8 @@ _FEDAVG = f"{_GRPO} FedAvg: McMahan et al., arXiv 1602.05629."
 _SWARM = (
     f"{_GRPO} Exchanged completions and attacks on them: Blagoev et al., Hail to the Thief, arXiv 2511.09780."
 )
+
+_CITED = {"swarm": _SWARM, "reward-only": f"{_GRPO} FedGRPO: Zhu et al., arXiv 2602.12014."}
 
 
 def _front_matter(recipe: Recipe, lora: bool) -> str:
@@ -173,6 +179,8 @@ def _rewards(recipe: Recipe) -> str:
 def _exchange(recipe: Recipe, summary: Mapping[str, Any]) -> list[str]:
     if recipe.mode == "swarm":
         return [_swarm(recipe)]
+    if recipe.mode == "reward-only":
+        return [_scored(recipe, summary)]
     if recipe.mode != "federated":
         return []
     total = part(summary, "bytes")
@@ -180,6 +188,14 @@ def _exchange(recipe: Recipe, summary: Mapping[str, Any]) -> list[str]:
     return [
         f"aggregation `{recipe.federation.aggregation}`, weighting `{recipe.federation.weighting}`{moved}"
     ]
+
+
+def _scored(recipe: Recipe, summary: Mapping[str, Any]) -> str:
+    spec, total = recipe.reward_only, part(summary, "bytes")
+    who = f"{spec.experts} of {plural(recipe.partition.clients, 'client')} a question, by {spec.choice}"
+    how = "by reward models of their own" if spec.models else "by their own models' answers"
+    moved = f"; {size(total.get('up'))} up, {size(total.get('down'))} down" if total.get("up") else ""
+    return f"scored by {who}, {how} where a client does not own the question{moved}"
 
 
 def _swarm(recipe: Recipe) -> str:

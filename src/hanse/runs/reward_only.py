@@ -7,18 +7,21 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+import numpy as np
 from torch import Tensor
 
 from hanse.errors import QuorumError, RunError
 from hanse.federation.client import Rows
 from hanse.federation.draw import Draw
 from hanse.federation.reward_only.jury import Jury, JuryState
+from hanse.federation.reward_only.messages import FloatArray
 from hanse.grpo.evaluation import EvaluationJob, LevelResult
 from hanse.grpo.step import grpo_step
 from hanse.policy.policy import Policy
 from hanse.policy.sampler import Sampler
 from hanse.recipe.model import Recipe
 from hanse.runs.models import Model
+from hanse.runs.report.reading import SERVER
 from hanse.runs.rows import Row, round_row, step_rows, take_errors
 from hanse.runs.training import RoundResult, export_policy
 from hanse.runtime.base import Runtime
@@ -28,7 +31,6 @@ from hanse.runtime.pool import ProcessPool
 from hanse.runtime.state import learner_fields, learner_of, learner_tensors, load_tensors, save_tensors
 from hanse.tasks.problem import Problem, Split
 
-SERVER = "server"
 _FILE = "server-0000.safetensors"
 
 
@@ -72,20 +74,20 @@ class RewardOnlyTraining:
             dict(grpo_step(self.draw, sampler, self.jury, learner).metrics)
             for _ in range(self.recipe.grpo.local_steps)
         ]
-        told = [
-            f"{self.names[client]}: reply refused: {reason}" for client, reason in self.jury.take_refused()
-        ]
+        refused = self.jury.take_refused()
+        told = [f"{self.names[client]}: reply refused: {reason}" for client, reason in refused]
         if all(step.get("reward") is None for step in steps):
             raise QuorumError(f"round {number}: nobody scored a candidate. {'; '.join(told[:5])}")
         up, down = self.jury.state.bytes_up - up, self.jury.state.bytes_down - down
-        return self._result(number, steps, told, up, down)
+        columns = client_columns(self.names, self.jury.take_given(), refused)
+        return self._result(number, steps, told, columns | {"comm/bytes_up": up, "comm/bytes_down": down})
 
-    def _result(self, number: int, steps: Rows, told: list[str], up: int, down: int) -> RoundResult:
+    def _result(self, number: int, steps: Rows, told: list[str], columns: Row) -> RoundResult:
         errors = take_errors(self.answers, self.names)
         own, names = step_rows(number, self.answers, self.names), [*self.names, SERVER]
         rows = step_rows(number, {len(self.names): steps}, names)
-        row = round_row(number, {len(self.names): steps}, [], names)
-        row |= {"comm/bytes_up": up, "comm/bytes_down": down}
+        row = round_row(number, {len(self.names): steps}, [], names) | columns
+        up, down = columns["comm/bytes_up"], columns["comm/bytes_down"]
         return RoundResult([*own, *rows], row, told, errors, bytes_up=up, bytes_down=down)
 
     def _send(self, messages: Mapping[int, bytes]) -> dict[int, bytes]:
@@ -161,3 +163,15 @@ class RewardOnlyTraining:
 
     def close(self) -> None:
         self._open.close()
+
+
+def client_columns(
+    names: Sequence[str], given: Mapping[int, FloatArray], refused: Sequence[tuple[int, str]]
+) -> Row:
+    """Of a round: how many candidates each client scored, their mean score, and why a reply was refused."""
+    columns: Row = {f"clients/{names[client]}/refused": reason for client, reason in refused}
+    for client, scores in given.items():
+        known = scores[~np.isnan(scores)]
+        columns[f"clients/{names[client]}/scored"] = known.size
+        columns |= {f"clients/{names[client]}/reward": float(known.mean())} if known.size else {}
+    return columns

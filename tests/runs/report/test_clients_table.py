@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from hanse.runs.report.clients import client_signals
 from hanse.runs.report.data import ReportData
+from hanse.runs.report.health import health
+from hanse.runs.report.reading import clients
 from hanse.runs.report.training import reward_chart
 
 
@@ -43,3 +45,19 @@ def test_a_reward_model_is_told_in_pairs_and_not_in_rewards():
     assert "pairs right" in told and "reward 0.750" not in told
     assert "reward 0.750" in plain and "pairs right" not in plain
     assert (reward_chart(pairs).title, reward_chart(page).title) == ("Mean pairs right", "Mean reward")
+
+
+def test_judges_are_told_by_competence_and_the_server_is_none_of_them():
+    rounds = [{"round": n, "clients/a/scored": 40, "clients/a/reward": 0.25} for n in (1, 2)]
+    rounds[1] |= {"clients/b/refused": "late"}
+    steps = [{"client": "server", "round": 1}, {"client": "a", "round": 1}]
+    summary = {"reward_only": {"competence": {"a": 0.75, "b": None}}, "counters": {"refused_replies": 1}}
+    page = replace(data(*rounds), mode="reward-only", steps=steps, summary=summary)
+    assert clients(page) == ["a", "b"]
+    assert clients(replace(page, mode="federated")) == ["a", "b", "server"]
+    told = heads(page)
+    row = told[told.rindex(">a<") :]
+    assert row.index(">0.750<") < row.index(">80<")
+    assert "Clients here score" in told and "how well a client" not in told
+    found = str(health(page))
+    assert "the reply of b was refused: late" in found and "1 reply of clients" in found

@@ -57,6 +57,7 @@ class Jury:
         self.spec, self.clients, self.auxiliary, self.seed = spec, clients, auxiliary, seed
         self.state, self._send = state or JuryState(), send
         self.refused: list[tuple[int, str]] = []
+        self.given: dict[int, list[FloatArray]] = {}
 
     def examine(self, scorer: Scoring) -> None:
         """Ask every client all auxiliary problems, once in a run, where that decides who is asked later;
@@ -121,6 +122,7 @@ class Jury:
             read = self._judgement(k, data, asked[k])
             if read is not None:
                 rows[k, questions[k]] = read.scores_N.reshape(-1, G)
+                self.given.setdefault(k, []).append(read.scores_N)
         return _scores(mean_scores(rows).reshape(-1))
 
     def _questions(self, prompts: Sequence[Prompt]) -> dict[int, list[int]]:
@@ -179,6 +181,11 @@ class Jury:
         """Refusals since the last call, with their reasons."""
         taken, self.refused = self.refused, []
         return taken
+
+    def take_given(self) -> dict[int, FloatArray]:
+        """Each client's scores since the last call, NaN where it had none to give."""
+        taken, self.given = self.given, {}
+        return {client: np.concatenate(scores) for client, scores in sorted(taken.items())}
 
 
 def answer_pairs(auxiliary: Sequence[Problem]) -> dict[int, tuple[str, str]]:

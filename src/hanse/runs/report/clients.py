@@ -13,12 +13,17 @@ from hanse.runs.report.tables import arrow, table
 
 _MOST_PANELS = 12
 
-_PAIRS = (
-    """Of the pairs that a client trained on, the share whose preferred
+_PAIRS = """Of the pairs that a client trained on, the share whose preferred
 completion got the higher reward."""
-)
 _INTRODUCTION = """Mean reward says how well a client's problems go; the spread of rewards within a group
 says how much there is to learn from them: without any spread there is no gradient."""
+
+
+_JUDGES = """Clients here score what the server samples. Mean reward is the mean of the scores that a client
+gave. Groups without signal and cut-off completions are of its own model's training, where that trained."""
+
+
+_INTRODUCTIONS = {"reward-model": _PAIRS, "reward-only": _JUDGES}
 
 
 def client_signals(data: ReportData) -> Section:
@@ -30,7 +35,7 @@ def client_signals(data: ReportData) -> Section:
     return section(
         "clients",
         "Clients",
-        tag("p", " ".join((_PAIRS if data.mode == "reward-model" else _INTRODUCTION).split())),
+        tag("p", " ".join(_INTRODUCTIONS.get(data.mode, _INTRODUCTION).split())),
         _signals(data, names[:_MOST_PANELS]),
         _influence(data, names[:_MOST_PANELS]) if len(names) > 1 else None,
         tag("p", more, class_="quiet") if more else None,
@@ -74,14 +79,17 @@ def _influence(data: ReportData, names: Sequence[str]) -> Html:
 
 _CAPTION = """Signals by client, from its first to its last round. No signal, cut off: shares of its groups
 and completions over the last quarter of its steps. Own mix: held-out accuracy before and after, levels
-weighted as in its own problems. Refused, quarantined: in how many rounds its upload was refused, and in how
-many it was left out for that."""
+weighted as in its own problems. Competence: the share of the server's auxiliary problems that it got
+right; scored: candidates, in all. Refused, quarantined: in how many rounds its upload or reply was refused,
+and in how many it was left out for that."""
 
 
 def _numbers(data: ReportData, names: Sequence[str]) -> Html:
     heads = [
         "client",
         "problems",
+        "competence",
+        "scored",
         "weight",
         data.judged,
         "spread",
@@ -107,6 +115,8 @@ def _row(data: ReportData, name: str) -> list[str]:
     return [
         name,
         whole(problems[0] if problems else None),
+        fixed(part(data.summary, "reward_only", "competence").get(name)),
+        whole(sum(y for _, y in _metric(data, name, "scored")) or None),
         fixed(ends["weight"][1]),
         arrow(*ends["reward"]),
         arrow(*ends["reward_std"]),

@@ -48,8 +48,19 @@ _OF_NODES = {
 }
 
 
+_OF_JUDGES = {
+    "Score": "What a client says a candidate is worth: by its own answer, its own model's answer, or its "
+    "reward model.",
+    "Competence": "The share of the server's auxiliary problems that a client got right. About each question "
+    "those are asked who got most of the problems near it right.",
+    "Bytes up, down": "Scores from clients to server; questions and candidates back: the length of the "
+    "messages, headers included.",
+}
+
+
 def glossary(mode: str) -> Section:
     """The words that a page of this mode uses."""
-    words = _WORDS | (_OF_NODES if mode == "swarm" else _OF_CLIENTS)
+    own = {"swarm": _OF_NODES, "reward-only": _OF_JUDGES}
+    words = _WORDS | own.get(mode, _OF_CLIENTS)
     entries = [tag("div", tag("dt", word), tag("dd", meaning)) for word, meaning in words.items()]
     return section("glossary", "What the words mean", tag("dl", *entries, class_="glossary"))

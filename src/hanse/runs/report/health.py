@@ -17,6 +17,7 @@ Finding = tuple[str, str]
 _COUNTERS = {
     "unscored": ("completion", "not scored: the reward function failed, hung or returned nothing"),
     "refused_uploads": ("upload", "refused and left out of the average"),
+    "refused_replies": ("reply", "of clients refused or missing, and left out of the mean of scores"),
     "refused_bundles": ("bundle", "refused, in whole or in part: it was not well-formed"),
     "non_finite_steps": ("update", "not applied, as the gradient was not finite"),
     "oom_halvings": ("time", "memory ran out and the batch was halved"),
@@ -25,6 +26,7 @@ _COUNTERS = {
 _NONE_OF = {
     "unscored": "Every completion was scored.",
     "refused_uploads": "No upload was refused.",
+    "refused_replies": "No client's scores were refused.",
     "refused_bundles": "No node's bundle was refused.",
     "non_finite_steps": "Every gradient was finite.",
 }
@@ -80,17 +82,16 @@ def _reward_errors(data: ReportData) -> list[Finding]:
 
 def _refusals(data: ReportData) -> list[Finding]:
     """Refused uploads with their reasons, as the round rows name them."""
+    what = "reply" if data.mode == "reward-only" else "upload"
     found = [
-        f"Round {row['round']:g}: the upload of {name.removeprefix(OF_CLIENT)} was refused: {reason}"
+        f"Round {row['round']:g}: the {what} of {name.removeprefix(OF_CLIENT)} was refused: {reason}"
         for row in numbered(data.rounds)
         for key, reason in row.items()
         if key.startswith(OF_CLIENT) and isinstance(reason, str)
         for name, metric in [key.rsplit("/", 1)]
         if metric == "refused"
     ]
-    more = (
-        [f"{len(found) - _MOST_REFUSALS} more uploads were refused."] if len(found) > _MOST_REFUSALS else []
-    )
+    more = [f"{len(found) - _MOST_REFUSALS} more were refused."] if len(found) > _MOST_REFUSALS else []
     return [(NOTE, text) for text in [*found[:_MOST_REFUSALS], *more]]
 
 

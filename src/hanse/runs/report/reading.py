@@ -13,6 +13,8 @@ Points = list[tuple[float, float]]
 
 BY_LEVEL = "evaluation/by_level/"
 OF_CLIENT = "clients/"
+SERVER = "server"
+"""What steps of a server that trains itself are booked under."""
 
 
 def part(row: Any, *keys: str) -> Mapping[str, Any]:
@@ -55,7 +57,8 @@ def levels(data: ReportData) -> list[str]:
 
 
 def clients(data: ReportData) -> list[str]:
-    """Every client that appears anywhere; none in a swarm, whose nodes have a section of their own."""
+    """Every client that appears anywhere; none in a swarm, whose nodes have a section of their own. A server
+    that trains is no client."""
     if data.mode == "swarm":
         return []
     names = [row.get("client") for row in (*data.partition, *data.steps)]
@@ -65,7 +68,8 @@ def clients(data: ReportData) -> list[str]:
         for key in row
         if key.startswith(OF_CLIENT)
     ]
-    return list(dict.fromkeys(str(name) for name in names if name))
+    server = SERVER if data.mode == "reward-only" else None
+    return list(dict.fromkeys(str(name) for name in names if name and name != server))
 
 
 def settings(data: ReportData) -> Mapping[str, Any]:
