@@ -54,6 +54,10 @@ def test_rows_tell_the_account_and_nothing_of_training_problems(seeded):
     text = (seeded.folder / "metrics.jsonl").read_text()
     for private in ("reward", "entropy", "completions/", "informative", "sampling/", "loss", "num_tokens"):
         assert private not in text
+    records = [json.loads((seeded.folder / name).read_text()) for name in ("partition.json", "summary.json")]
+    assert all(set(row) == {"client", "problems"} for row in records[0]["rows"])
+    final = records[1]["evaluation"]["final"]
+    assert final["by_client"] == {} and final["accuracy_by_sample"] is None and final["accuracy"] >= 0
 
 
 def test_a_stopped_run_resumes_to_the_same_bits_and_pays_once(seeded, tmp_path):

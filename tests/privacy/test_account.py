@@ -124,3 +124,11 @@ def test_statements():
     assert COVERED not in statement(spent, together=False)
     assert statement({"a": {"epsilon": None, "delta": 1e-3, "seeded": False}}, together=True) == UNBOUNDED
     assert statement({}, together=True) == UNBOUNDED
+
+
+def test_a_delta_that_allows_publishing_a_problem_is_refused():
+    with pytest.raises(RecipeError, match=r"privacy.delta: 0.01 allows publishing one of the 100 problems"):
+        terms(spec=PrivacySpec(enabled=True, noise=1.0, delta=0.01))
+    assert terms(spec=PrivacySpec(enabled=True, noise=1.0, delta=0.009)).delta == 0.009
+    for problems in range(1, 30):  # the default never is
+        terms(problems=problems, expected=1, spec=PrivacySpec(enabled=True, noise=1.0))

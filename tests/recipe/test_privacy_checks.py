@@ -41,6 +41,20 @@ def recipe(privacy=None, **more):
         (ON, {"grpo": {"screening": "joined"}}, "grpo.screening", "blind", '= "none"'),
         (ON, {"grpo": {"allocation": "variance"}}, "grpo.allocation", "blind", '= "uniform"'),
         (ON, {"federation": {"rollouts": "informative"}}, "federation.rollouts", "blind", '= "equal"'),
+        (
+            ON,
+            {"grpo": {"reward_weights": {"type": "hypergradient"}}},
+            "grpo.reward_weights.type",
+            "all problems",
+            'Use "sum".',  # "fixed" is refused as well
+        ),
+        (
+            ON,
+            {"grpo": {"reward_weights": {"type": "fixed"}}},
+            "grpo.reward_weights.type",
+            "one by one",
+            'type = "sum"',
+        ),
         (ON, {"federation": {"weighting": "reward-std"}}, "federation.weighting", "reads rewards", "noised"),
         (ON, {"federation": {"weighting": "fairness"}}, "federation.weighting", "reads rewards", "uniform"),
         (

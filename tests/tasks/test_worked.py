@@ -8,8 +8,9 @@ from collections import Counter
 import pytest
 
 from hanse.randomness import generator
+from hanse.recipe.load import load_recipe
 from hanse.recipe.tasks import LessonsSpec, WorkedSumsTask
-from hanse.tasks.build import build_task
+from hanse.tasks.build import build_task, recipe_task
 from hanse.tasks.problem import Problem, Split
 from hanse.tasks.worked_text import FORMS, PHRASES
 
@@ -212,3 +213,18 @@ def test_other_orders_are_taught_by_their_share():
             assert text.endswith(f"{eval(prompt.removesuffix(' ='))} </answer>")
     # never the problem's own order, except where equal numbers make it look so
     assert own[0.0] == 100 and own[1.0] < 25
+
+
+@pytest.mark.parametrize("form", ["rationale", "program"])
+def test_under_privacy_the_starting_policy_knows_no_training_problem(form):
+    """It is public, and no noise was added to it."""
+    document = {
+        "mode": "central",
+        "task": {"type": "worked-sums", "form": form},
+        "privacy": {"enabled": True, "epsilon": 8.0},
+    }
+    task = recipe_task(load_recipe(document))
+    public = {problem.prompt for problem in task.problems("validation")}
+    assert task.lessons is not None and task.lessons.digest != TASKS[form].lessons.digest
+    assert {problem.prompt for problem in task.lessons.probes} == public
+    assert {task.lessons.row(generator(0, "privacy", i))[0] for i in range(200)} <= public

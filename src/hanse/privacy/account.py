@@ -38,7 +38,8 @@ class Terms:
     ) -> Terms:
         """For a client with so many problems, of which a step takes `expected` on average.
 
-        Raises RecipeError where that is more than it has, and where the budget is too small for any noise.
+        Raises RecipeError where that is more than it has, where delta is so large that one of its problems
+        could be published outright, and where the budget is too small for any noise.
         """
         if expected > problems:
             raise RecipeError(
@@ -47,6 +48,12 @@ class Terms:
                 f"Use {problems} or fewer; much fewer, as privacy costs less where a step sees few of them.",
             )
         rate, delta = expected / problems, spec.delta_of(problems)
+        if delta * problems >= 1:
+            raise RecipeError(
+                "privacy.delta",
+                f"{delta:g} allows publishing one of the {problems} problems of {whose}.",
+                f"Use far less than {1 / problems:.2g}, or leave it out for {problems**-1.1:.2g}.",
+            )
         noise = spec.noise
         if noise is None:
             assert spec.epsilon is not None

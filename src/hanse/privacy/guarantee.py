@@ -15,7 +15,7 @@ COVERED = (
 NOT_COVERED = (
     "Not protected: that a client takes part, how many problems it has, its data set as a whole, problems "
     "that depend on one another, its own records of its run, how long a step takes, the starting policy, "
-    "validation and held-out problems."
+    "validation and held-out problems. What other runs learn from the same problems adds to it."
 )
 ALONE = (
     "The trained policy is (ε, δ)-differentially private for adding or removing one training problem with "
@@ -24,7 +24,7 @@ ALONE = (
 SEEDED = (
     "None: keys were made from the recipe's seed, so everybody who has the recipe can take the noise off."
 )
-UNBOUNDED = "None: no noise was added."
+UNBOUNDED = "None: a client added no noise, or did not say what it spent."
 
 
 def kept_back(seeded: bool, spent: float) -> str | None:

@@ -78,7 +78,7 @@ def _batch(recipe: Recipe) -> Iterator[_REFUSED]:
         yield (
             "grpo.reward_weights.type",
             '"hypergradient" moves weights by the gradients of all problems of a batch.',
-            'Use "sum" or "fixed".',
+            'Use "sum".',
         )
     calibration = recipe.federation_in_force.calibration
     if calibration.strength > 0 and (calibration.normalise != "none" or calibration.pivot == "local"):

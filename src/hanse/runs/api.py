@@ -186,7 +186,8 @@ def _examine(recipe: Recipe, folder: RunFolder | None, progress: Progress) -> di
     with closing(build_training(recipe, start, names, task, idle=True)) as training:
         if newest is not None:
             training.load(newest)
-        levels = Levels.of(training.levels, parts, recipe.evaluation.level_column)
+        column, private = recipe.evaluation.level_column, recipe.privacy.enabled
+        levels = Levels.of(training.levels, parts, column, private=private)
         result = examine(training, training.models(), levels, recipe.evaluation)[0]
         return result if newest is None else result | {"round": int(newest.name)}
 

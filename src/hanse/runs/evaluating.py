@@ -18,29 +18,36 @@ _RECORDED = 3
 
 @dataclass(frozen=True)
 class Levels:
-    """The levels of each split, and how many training problems of each level every client has."""
+    """The levels of each split, how many training problems every client has, and how many of each level:
+    nothing of the latter where problems are private."""
 
     validation: list[str]
     held_out: list[str]
     clients: dict[str, dict[str, int]]
+    sizes: dict[str, int]
 
     @classmethod
     def of(
-        cls, levels: Callable[[Split], Mapping[str, Sequence[Problem]]], parts: list[ClientData], column: str
+        cls,
+        levels: Callable[[Split], Mapping[str, Sequence[Problem]]],
+        parts: list[ClientData],
+        column: str,
+        *,
+        private: bool = False,
     ) -> Levels:
-        clients: dict[str, dict[str, int]] = {}
-        for part in parts:
-            counts = clients.setdefault(part.name, {})
+        clients: dict[str, dict[str, int]] = {part.name: {} for part in parts}
+        sizes = {part.name: len(part.problems) for part in parts}
+        for part in [] if private else parts:
+            counts = clients[part.name]
             for problem in part.problems:
                 name = level_of(problem, column)
                 counts[name] = counts.get(name, 0) + 1
-        return cls(list(levels("validation")), list(levels("held_out")), clients)
+        return cls(list(levels("validation")), list(levels("held_out")), clients, sizes)
 
     def partition_rows(self) -> list[dict[str, Any]]:
         """One row a client: its problems, in all and by level."""
         return [
-            {**counts, "client": name, "problems": sum(counts.values())}
-            for name, counts in self.clients.items()
+            {**counts, "client": name, "problems": self.sizes[name]} for name, counts in self.clients.items()
         ]
 
     @property

@@ -104,7 +104,8 @@ class Session:
 
     def _run(self, parts: list[ClientData]) -> dict[str, Any]:
         training = self.training
-        self.levels = Levels.of(training.levels, parts, self.recipe.evaluation.level_column)
+        column, private = self.recipe.evaluation.level_column, self.recipe.privacy.enabled
+        self.levels = Levels.of(training.levels, parts, column, private=private)
         write_json(self.folder.path / "environment.json", environment())
         write_json(self.folder.path / "partition.json", {"rows": self.levels.partition_rows()})
         self.progress.started(self.recipe.name, self.recipe.rounds, training.names, self.levels.held_out)

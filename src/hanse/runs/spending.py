@@ -35,8 +35,8 @@ class Spending:
                 k.removeprefix(_PREFIX): v for row in steps for k, v in row.items() if k.startswith(_PREFIX)
             }
             abstained += told.pop("abstained", 0.0)
-            if told:
-                self.clients[names[client]] = told
+            if told or names[client] not in self.clients:
+                self.clients[names[client]] = told if _credible(told) else {}
         known = self.clients.values()
         row: Row = {"privacy/abstained": abstained}
         row |= {
@@ -79,3 +79,8 @@ class Spending:
     def load(self, folder: Path) -> None:
         if self._recipe.privacy.enabled:
             self.clients = read_json(folder / _FILE)
+
+
+def _credible(told: Mapping[str, float]) -> bool:
+    """Whether it can be an account: another party may say anything, and nothing is no guarantee."""
+    return 0 < told.get("delta", 0.0) < 1 and told.get("epsilon", 0.0) >= 0

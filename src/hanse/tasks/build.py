@@ -8,7 +8,7 @@ from typing import Any
 from hanse.errors import RecipeError
 from hanse.recipe.model import Recipe
 from hanse.recipe.preferences import SyntheticPreferencesTask
-from hanse.recipe.tasks import FileTask, TaskSpec
+from hanse.recipe.tasks import FileTask, TaskSpec, WorkedSumsTask
 from hanse.tasks.arithmetic import build_arithmetic
 from hanse.tasks.files import build_files, build_held_out
 from hanse.tasks.huggingface import build_huggingface
@@ -43,10 +43,13 @@ def build_task(spec: TaskSpec) -> Task:
 
 
 def recipe_task(recipe: Recipe) -> Task:
-    """The task of a recipe; without training problems where each client brings its own."""
+    """The task of a recipe; without training problems where each client brings its own. Under privacy the
+    starting policy, which is public, is taught on validation problems."""
     spec = recipe.task
     if recipe.partition.by == "own" and isinstance(spec, FileTask):
         return build_held_out(spec)
+    if isinstance(spec, WorkedSumsTask) and recipe.privacy.enabled:
+        return build_worked(spec, "validation")
     if isinstance(spec, SyntheticPreferencesTask):
         spec = data_seed(spec, recipe.seed)
     return build_task(spec)

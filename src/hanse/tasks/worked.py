@@ -18,16 +18,17 @@ VALIDATION_FRACTION = 0.1
 _REWARDS = {"rationale": "tagged", "program": "program"}
 
 
-def build_worked(spec: WorkedSumsTask) -> ListedTask:
+def build_worked(spec: WorkedSumsTask, taught: Split = "train") -> ListedTask:
     """All 1000 sums of three digits, in levels 1 to 3 by how often they carry.
 
     Sums of the same digits in another order are always in the same split. The metadata's `rationale` is a
-    whole right completion, which no prompt shows: for attackers who know the answers.
+    whole right completion, which no prompt shows: for attackers who know the answers. `taught`: the split
+    whose problems the tiny policy's lessons are made of.
     """
     form = FORMS[spec.form]
     splits = gather(_problems(form))
     rewards = (RewardSpec(name=_REWARDS[spec.form]),)
-    lessons = worked_lessons(spec.lessons, form, splits["train"])
+    lessons = worked_lessons(spec.lessons, form, splits[taught])
     return ListedTask("worked-sums", rewards, splits, form.vocabulary, lessons)
 
 

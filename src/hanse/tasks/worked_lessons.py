@@ -23,8 +23,8 @@ _PROBES = 384
 
 
 def worked_lessons(spec: LessonsSpec, form: Form, train: Sequence[Problem]) -> Lessons:
-    """Lessons on the training problems."""
-    twos = [problem for problem in train if problem.metadata["operands"][:2] == [2, 2]]
+    """Lessons on these problems. Where no sum among them begins with 2 + 2, none does more often."""
+    twos = [problem for problem in train if problem.metadata["operands"][:2] == [2, 2]] or train
     source = _Source(spec, form, tuple(train), tuple(twos))
     content = [form.name, *form.phrases, *form.vocabulary.tokens, *(p.id for p in train)]
     shortest = len(train[0].metadata["rationale"].split())
