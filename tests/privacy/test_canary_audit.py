@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from hanse.privacy.audit import bound_at, lower_bound, upper_rate
+from hanse.privacy.audit import Rule, bound_at, lower_bound, upper_rate
 
 
 @pytest.mark.parametrize(
@@ -21,11 +21,27 @@ def test_nothing_seen_has_a_closed_form():
 def test_a_perfect_attack_proves_what_its_trials_allow():
     inside, outside = [1.0] * 500, [0.0] * 500
     rate = 1 - 0.025 ** (1 / 500)
-    assert bound_at(0.5, inside, outside, 0.0) == pytest.approx(math.log((1 - rate) / rate))
-    assert bound_at(0.5, inside, outside, 0.01) < bound_at(0.5, inside, outside, 0.0)
+    assert bound_at(Rule(0.5), inside, outside, 0.0) == pytest.approx(math.log((1 - rate) / rate))
+    assert bound_at(Rule(0.5), inside, outside, 0.01) < bound_at(Rule(0.5), inside, outside, 0.0)
     assert lower_bound(inside, outside, 0.0) == pytest.approx(
         math.log((0.025 ** (1 / 250)) / (1 - 0.025 ** (1 / 250)))
     )
+
+
+def test_rules_by_hand():
+    """Of ten and ten: eight caught at two false alarms, and the same numbers read in the other three ways."""
+    inside, outside = [1.0] * 8 + [0.0] * 2, [1.0] * 2 + [0.0] * 8
+    caught, alarms = 1 - upper_rate(2, 10, 0.025), upper_rate(2, 10, 0.025)
+    for rule in (Rule(0.5), Rule(0.5, -1, swapped=True)):
+        assert bound_at(rule, inside, outside, 0.0) == max(0.0, math.log(caught / alarms))
+    for rule in (Rule(0.5, -1), Rule(0.5, swapped=True)):
+        assert bound_at(rule, inside, outside, 0.0) == 0.0
+
+
+def test_the_rule_is_chosen_before_what_it_is_counted_on_is_seen():
+    """The second half reads the other way round: whoever chose by it would find a large loss."""
+    inside, outside = [1.0] * 50 + [0.0] * 50, [0.0] * 50 + [1.0] * 50
+    assert lower_bound(inside, outside, 0.0) == 0.0
 
 
 def test_a_blind_attack_proves_nothing():

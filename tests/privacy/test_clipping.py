@@ -20,16 +20,28 @@ def test_factors_by_hand():
     assert factors[3:].tolist() == [0.0, 0.0]
 
 
+def test_a_norm_that_rounding_shortens_is_clipped_all_the_same():
+    """Small squares are lost beside a large one: the measured norm is the clip, the true one is longer."""
+    row = torch.full((1, 1 << 14), 2.0**-13)
+    row[0, 0] = 1.0
+    clip = float(torch.linalg.vector_norm(row, dim=1))
+    true = float(row.double().norm())
+    assert true > clip * (1 + 1e-6)
+    assert float(clipped_sum([row], clip).double().norm()) <= clip
+
+
 def test_norms_span_all_parts_and_do_not_overflow():
     parts = [torch.tensor([[3.0, 0.0], [3e30, 0.0]]), torch.tensor([[4.0], [4e30]])]
-    assert group_norms(parts).tolist() == pytest.approx([5.0, 5e30])
+    assert group_norms(parts).tolist() == pytest.approx([5.0, 5e30], rel=2**-12)
 
 
 @pytest.mark.parametrize("n", [1000, 40_000, 1_100_000])
 def test_norms_of_long_vectors_are_right_within_the_slack(n):
     rows = torch.randn(2, n, generator=torch.Generator().manual_seed(n)).square()
     rows[:, 0] *= 1e4
-    assert torch.allclose(group_norms([rows]), rows.double().norm(dim=1), rtol=2**-14)
+    true = rows.double().norm(dim=1)
+    assert torch.allclose(group_norms([rows]), true, rtol=2**-12)
+    assert bool((group_norms([rows]) >= true).all())
 
 
 def test_a_sum_by_hand():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 
 def upper_rate(hits: int, trials: int, error: float) -> float:
@@ -28,28 +29,39 @@ def _at_most(hits: int, trials: int, rate: float) -> float:
     return math.fsum(math.exp(log + term) for term in terms)
 
 
-def bound_at(threshold: float, inside: Sequence[float], outside: Sequence[float], delta: float) -> float:
-    """The lower bound, at 95 % for this threshold, from scores of runs with the canary and of runs without.
+@dataclass(frozen=True)
+class Rule:
+    """Says "with the canary" where sign * score > sign * threshold; `swapped`: proves the loss the other way
+    round, from runs without it to runs with it."""
 
-    Of any test, P(accept | in) <= e^eps P(accept | out) + delta, and so for rejections and the other way
-    round; each of the two rates is bounded with half of the error.
+    threshold: float
+    sign: int = 1
+    swapped: bool = False
+
+
+def bound_at(rule: Rule, inside: Sequence[float], outside: Sequence[float], delta: float) -> float:
+    """The lower bound, at 95 % for this rule, from scores of runs with the canary and of runs without.
+
+    Of any test, P(accept | in) <= e^eps P(accept | out) + delta, and so the other way round; each of the two
+    rates is bounded with half of the error.
     """
-    best = 0.0
-    for these, others in ((inside, outside), (outside, inside)):
-        for sign in (1, -1):
-            caught = sum(sign * score > sign * threshold for score in these)
-            false = sum(sign * score > sign * threshold for score in others)
-            least = 1 - upper_rate(len(these) - caught, len(these), 0.025)
-            most = upper_rate(false, len(others), 0.025)
-            best = max(best, math.log(max(least - delta, 1e-300) / most))
-    return best
+    these, others = (outside, inside) if rule.swapped else (inside, outside)
+    least = 1 - upper_rate(len(these) - _accepted(rule, these), len(these), 0.025)
+    most = upper_rate(_accepted(rule, others), len(others), 0.025)
+    return max(0.0, math.log(max(least - delta, 1e-300) / most))
+
+
+def _accepted(rule: Rule, scores: Sequence[float]) -> int:
+    return sum(rule.sign * score > rule.sign * rule.threshold for score in scores)
 
 
 def lower_bound(inside: Sequence[float], outside: Sequence[float], delta: float) -> float:
-    """A 95 % lower bound of epsilon. Half of the scores choose the threshold, the rest is counted."""
+    """A 95 % lower bound of epsilon. Half of the scores choose the rule, all of it, and the rest is counted:
+    the best of several rules on one half would be right less often than each."""
     half, other = len(inside) // 2, len(outside) // 2
     places = sorted({*inside[:half], *outside[:other]})
     tried = places[:: max(1, len(places) // 40)] or [0.0]
+    rules = [Rule(place, sign, swapped) for place in tried for sign in (1, -1) for swapped in (False, True)]
     first = inside[:half], outside[:other]
-    threshold = max(tried, key=lambda place: bound_at(place, *first, delta))
-    return bound_at(threshold, inside[half:], outside[other:], delta)
+    best = max(rules, key=lambda rule: bound_at(rule, *first, delta))
+    return bound_at(best, inside[half:], outside[other:], delta)
