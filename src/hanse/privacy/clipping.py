@@ -26,7 +26,7 @@ def clip_factors(norms_P: Tensor, clip: float) -> Tensor:
 
 
 def group_norms(parts: Sequence[Tensor]) -> Tensor:
-    """Norms of P vectors, or a little more; their entries lie in parts of shape (P, n_i). Float64, shape (P,)."""
+    """Norms of P vectors, or a little more, from their parts of shape (P, n_i). Float64, shape (P,)."""
     blocks = [block for part in parts for block in part.split(_BLOCK, 1)]
     if len(blocks) <= _MOST_BLOCKS * len(parts):
         quick = _joint([torch.linalg.vector_norm(block, dim=1) for block in blocks])
