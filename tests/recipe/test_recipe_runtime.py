@@ -113,6 +113,70 @@ def test_refused(document, field, problem, remedy):
     assert_refused(document, field, problem, remedy)
 
 
+LATE = {"type": "flower", "late": "weigh"}
+LORA = {"train": "lora"}
+
+
+@pytest.mark.parametrize(
+    ("document", "field", "problem", "remedy"),
+    [
+        ({"runtime": FLOWER | {"staleness": 1.0}}, "runtime.staleness", 'it is "discard"', '"weigh"'),
+        ({"runtime": FLOWER | {"stale_rounds": 3}}, "runtime.stale_rounds", 'it is "discard"', '"weigh"'),
+        ({"runtime": {"late": "weigh"}}, "runtime.late", "may come late", '"flower-simulation"'),
+        ({"runtime": {"late": "weigh"}, "mode": "central"}, "runtime.late", 'mode is "central"', "Leave it"),
+        (
+            {"federation": {"secure": {"enabled": True}}},
+            "federation.secure.enabled",
+            "opens nothing",
+            'late = "discard"',
+        ),
+        (
+            {"federation": {"robust": {"rule": "median", "byzantine": 1}}},
+            "federation.robust.rule",
+            "among the uploads of one round",
+            'rule = "none"',
+        ),
+        ({"federation": {"local": "scaffold"}}, "federation.local", '"scaffold" sends vectors', '"fednova"'),
+        ({"federation": {"local": "fedadamw"}}, "federation.local", '"fedadamw" sends vectors', '"plain"'),
+        (
+            {"federation": {"aggregation": "rolora"}, "policy": LORA},
+            "federation.aggregation",
+            "lets factors rest",
+            '"ffa"',
+        ),
+        (
+            {"federation": {"aggregation": "fedex"}, "policy": LORA},
+            "federation.aggregation",
+            "products of factors",
+            '"mean"',
+        ),
+        (
+            {"federation": {"budget": {"fraction": 0.1}}},
+            "federation.budget.share",
+            "a budget of one round",
+            'share = "own"',
+        ),
+    ],
+)
+def test_late_uploads_are_weighed_only_where_that_can_hold(document, field, problem, remedy):
+    assert_refused({"runtime": LATE} | document, field, problem, remedy)
+
+
+@pytest.mark.parametrize(
+    "federation",
+    [
+        {},
+        {"local": "fedprox"},
+        {"local": "fednova"},
+        {"aggregation": "sign-consensus"},
+        {"budget": {"fraction": 0.1, "share": "own"}},
+        {"weighting": "reward-std", "server_optimizer": "adam"},
+    ],
+)
+def test_late_uploads_are_weighed_elsewhere(federation):
+    assert load_recipe({"runtime": LATE, "federation": federation}).runtime.weighs_late
+
+
 def test_clients_with_their_own_data_have_names():
     named = OWN | {"partition": {"clients": 2, "by": "own", "names": ["north", "south"]}}
     assert load_recipe(OWN).partition.own_names == ["client-1", "client-2"]

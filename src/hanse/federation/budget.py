@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from hanse.recipe.federation import BudgetSpec
 
 
 def share_entries(changed_C: Sequence[int], shares_C: Sequence[float], fraction: float) -> list[int]:
@@ -16,6 +18,23 @@ def share_entries(changed_C: Sequence[int], shares_C: Sequence[float], fraction:
     total = min(round(fraction * sum(changed_C)), sum(changed_C))
     level = _fill([float(n) for n in changed_C], list(shares_C), float(total))
     return _rounded(level, list(changed_C), total)
+
+
+def shared(spec: BudgetSpec, reported: Mapping[int, tuple[int, float]]) -> dict[int, int]:
+    """Entries granted by client, of those that `reported` changed entries and a reward deviation."""
+    assert spec.fraction is not None
+    shares = [std if spec.share == "signal" else 1.0 for _, std in reported.values()]
+    counts = share_entries([n for n, _ in reported.values()], shares, spec.fraction)
+    return dict(zip(reported, counts, strict=True))
+
+
+def lagged(
+    spec: BudgetSpec, reported: Mapping[int, tuple[int, float]], clients: Sequence[int]
+) -> dict[int, int]:
+    """Grants to `clients` by what they last reported; none for those that never did."""
+    if spec.fraction is None or spec.share == "own" or spec.grant != "lagged":
+        return {}
+    return shared(spec, {k: reported[k] for k in clients if k in reported})
 
 
 def _fill(capacity_C: list[float], shares_C: list[float], total: float) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -32,6 +33,10 @@ class Downlink:
         if patched is None:
             return pack(base, None, layout, "dense", "")
         return pack(base, self.bases[patched], layout, codec, patched)
+
+    def late(self, held: Mapping[int, str]) -> None:
+        """These clients have shown late which older bases they hold; where forgotten, that says nothing."""
+        self.held |= {client: digest for client, digest in held.items() if digest in self.bases}
 
     def answered(self, clients: list[int], digest: str, base: Tensor) -> None:
         """These clients hold `base` now. Bases that nobody holds are forgotten, and old ones."""

@@ -23,7 +23,8 @@ LONGEST = 1e6
 @dataclass(frozen=True)
 class Screened:
     """An upload that passed, the norms of its update and of the local method's vectors, and how many entries
-    it changes; or the reason why it did not pass. `trust`: see `audit`.
+    it changes; or the reason why it did not pass. `trust`: see `audit`; `staleness`: rounds that it is late,
+    `freshness`: what it counts for all that, see `lateness`.
 
     `values` are those of small models only. Of large ones nothing but the signal is kept: the server reads
     the bytes again when it combines, one client's at a time.
@@ -37,6 +38,8 @@ class Screened:
     values: Tensor | None = None
     vectors: Mapping[str, float] = field(default_factory=dict)
     trust: float = 1.0
+    staleness: int = 0
+    freshness: float = 1.0
 
     @property
     def lengths(self) -> dict[str, float]:

@@ -11,15 +11,17 @@ from torch import Tensor
 from hanse.federation.aggregation import lora_rule, pairs_of, resting_entries
 from hanse.federation.audit import Evidence
 from hanse.federation.auditor import Auditor
-from hanse.federation.budget import share_entries
+from hanse.federation.budget import lagged, shared
 from hanse.federation.combination import Combination, Gathered
 from hanse.federation.conduct import drawn
 from hanse.federation.diagnostics import MOST_VALUES, cosines
+from hanse.federation.lateness import Latecomers
 from hanse.federation.local import LOCAL_METHODS
-from hanse.federation.messages import Broadcast, Grant, is_resync
-from hanse.federation.offset import Lift, Offset
+from hanse.federation.mailing import Mailing
+from hanse.federation.messages import Grant, is_resync
+from hanse.federation.offset import Offset
 from hanse.federation.opened import Opened
-from hanse.federation.payload import cast, pack_vector
+from hanse.federation.payload import cast
 from hanse.federation.records import RoundRecord, ServerState
 from hanse.federation.robust.combining import Root
 from hanse.federation.rollouts import allotted
@@ -42,8 +44,8 @@ class Server:
     `converse` is a round: `open_round`, `resend` for clients that ask for whole values, with a budget
     `grant`, and `close_round`. `seed` draws clients; `group_size`, `most_updates` bound
     honest signals, `scaling` is what LoRA's B A are multiplied by; `prompts`: of a client's step. `needed`:
-    usable uploads that close a round; `spare`: clients drawn beyond the recipe's share. `root`: of FLTrust;
-    `still`: see `screening.Screen`.
+    usable uploads that close a round; `spare`: clients drawn beyond the recipe's share; `late`: of late
+    uploads, None: they count nothing. `root`: of FLTrust; `still`: see `screening.Screen`.
     """
 
     def __init__(
@@ -63,16 +65,20 @@ class Server:
         still: bool = False,
         root: Root | None = None,
         auditor: Auditor | None = None,
+        late: Latecomers | None = None,
     ) -> None:
         self.spec, self.layout, self.clients, self.state = spec, layout, sorted(clients), state
         self.seed, self.group_size, self.most_updates, self.prompts = seed, group_size, most_updates, prompts
-        self.needed, self.spare, self.still, self.auditor = needed, spare, still, auditor
+        self.needed, self.spare, self.still = needed, spare, still
+        self.auditor, self.late = auditor, late or Latecomers(0.0, 0)
         self.codec = codec_in_force(spec, layout.dtype)
         self._method, self._rule = LOCAL_METHODS[spec.local], lora_rule(spec.aggregation)
         self._combination = Combination(spec, layout, len(self.clients), seed, scaling, root)
         if self._rule.lifts and state.offset is None:
             state.offset = Offset.zeros(pairs_of(layout))
         self._sizes = layout.sizes()
+        receives = tuple(self._method.receives(self._sizes))
+        self._mailing = Mailing(spec, layout, self.codec, self.reporting, receives)
         self._open: Opened | None = None
 
     @property
@@ -128,11 +134,12 @@ class Server:
             self._method.squares,
             self.still,
         )
+        granted = lagged(self.spec.budget, self.state.reported, clients)
         prompts = allotted(self.spec.rollouts, clients, self.state.informative, self.prompts)
-        self._open = Opened(digest, base, clients, screen, self._lagged_grants(clients), prompts, away)
+        opened = self._open = Opened(digest, base, clients, screen, granted, prompts, away)
         lossless = self.codec != "dense"
         held = {k: self.state.downlink.known_to(k) if lossless else None for k in clients}
-        return self._send(self._broadcasts(held))
+        return self._send(self._mailing.broadcasts(self.state, opened, held))
 
     def resend(self, replies: Mapping[int, bytes]) -> dict[int, bytes]:
         """Whole values for clients that did not hold the base of the patch that they received."""
@@ -143,7 +150,8 @@ class Server:
                 asking.append(client)
                 opened.bytes_up += len(replies[client])
                 self.state.ledger[f"client {client}: asked for whole values"] += 1
-        return self._send(self._broadcasts(dict.fromkeys(asking), whole=True))
+        held = dict.fromkeys(asking)
+        return self._send(self._mailing.broadcasts(self.state, opened, held, whole=True))
 
     def grant(self, replies: Mapping[int, bytes]) -> dict[int, bytes]:
         """Share the round's budget among the clients that reported; nothing where nobody has to report."""
@@ -159,7 +167,7 @@ class Server:
             except WireError as error:
                 opened.refused.append(Screened(client, None, reason=str(error)))
         reported = {k: (r.changed, r.signal.reward_std) for k, r in opened.reports.items()}
-        opened.granted = self._shared(reported)
+        opened.granted = shared(self.spec.budget, reported)
         grants = {k: Grant(self.state.round, k, n).to_bytes() for k, n in opened.granted.items()}
         return self._send(grants)
 
@@ -171,19 +179,21 @@ class Server:
         time, so where they lie on disk memory does not grow with their number.
         """
         opened = self._opened()
+        uploads = self.late.joined(opened, uploads)
         heard = [*opened.refused, *self._screened(opened, uploads)]
         screened = gate_norms(heard, opened.screen.spec, self.state.conduct)
         screened, evidence = self._audited(opened, screened, uploads)
         screened.sort(key=lambda s: s.client)
         good = [s for s in screened if s.upload is not None]
-        usable, refused = len(good), len(screened) - len(good) + len(opened.away)
+        usable = sum(not s.staleness for s in good)
+        refused = len(screened) - len(good) + len(opened.away)
         met = self._combination.suffices(self.state.ledger, usable, refused) and usable >= self.needed
-        weights, residual = self._combined(opened, good, uploads, refused) if good and met else ({}, None)
+        weights, residual = self._combined(opened, good, uploads, refused) if usable and met else ({}, None)
         for one in (s for s in screened if s.reason is not None):
             self.state.ledger[f"client {one.client}: {one.reason}"] += 1
         if met:
             self.state.evidence = evidence
-            self._advance(opened, good, screened)
+            self._advance(opened, good, screened, uploads)
         self._open = None
         return RoundRecord(
             opened.screen.round,
@@ -202,53 +212,6 @@ class Server:
         master = self.state.optimizer.get("average", self.state.master)
         values = master.to(DTYPES[self.layout.dtype]).to(torch.float32)
         return values if self.state.offset is None else torch.cat([values, self.state.offset.total])
-
-    # --- opening ------------------------------------------------------------------------------------------
-
-    def _broadcasts(self, held: Mapping[int, str | None], *, whole: bool = False) -> dict[int, bytes]:
-        """One message a client, often the same. `whole`: it may not build on what the client holds."""
-        opened, budget = self._opened(), self.spec.budget
-        names = self._method.receives(self._sizes)
-        extras = {n: pack_vector(self.state.local[n]) for n in names if n in self.state.local}
-        made: dict[tuple[object, ...], bytes] = {}
-        keys: dict[int, tuple[object, ...]] = {}
-        for client, patched in held.items():
-            entries, prompts = opened.granted.get(client), opened.prompts.get(client)
-            lift = self._lift(client, whole)
-            keys[client] = key = (patched, entries, prompts, lift and lift.previous)
-            if key not in made:
-                made[key] = Broadcast(
-                    round=self.state.round,
-                    payload=self.state.downlink.payload(opened.base, patched, self.layout, self.codec),
-                    dtype=self.layout.dtype,
-                    base=opened.digest,
-                    patched=patched,
-                    reward_mean=self.state.reward_mean,
-                    entries=entries,
-                    fraction=budget.fraction if entries is None and not self.reporting else None,
-                    reporting=self.reporting,
-                    prompts=prompts,
-                    extras=extras if lift is None else extras | {"lift": lift.data},
-                    lift=None if lift is None else (lift.version, lift.previous, lift.rank),
-                ).to_bytes()
-        return {client: made[key] for client, key in keys.items()}
-
-    def _lift(self, client: int, whole: bool) -> Lift | None:
-        return None if self.state.offset is None else self.state.offset.lift(client, whole=whole)
-
-    def _lagged_grants(self, clients: Sequence[int]) -> dict[int, int]:
-        """Grants by what clients last reported; none for those that never did."""
-        budget = self.spec.budget
-        if budget.fraction is None or budget.share == "own" or budget.grant != "lagged":
-            return {}
-        return self._shared({k: self.state.reported[k] for k in clients if k in self.state.reported})
-
-    def _shared(self, reported: Mapping[int, tuple[int, float]]) -> dict[int, int]:
-        assert self.spec.budget.fraction is not None
-        by_signal = self.spec.budget.share == "signal"
-        shares = [std if by_signal else 1.0 for _, std in reported.values()]
-        counts = share_entries([n for n, _ in reported.values()], shares, self.spec.budget.fraction)
-        return dict(zip(reported, counts, strict=True))
 
     def _send(self, messages: dict[int, bytes]) -> dict[int, bytes]:
         self._opened().bytes_down += sum(map(len, messages.values()))
@@ -269,25 +232,41 @@ class Server:
             opened.bytes_up += len(uploads[client])
             signal = opened.reports[client].signal if client in opened.reports else None
             yield opened.screen.upload(uploads[client], client, opened.granted.get(client), signal)
+        yield from self.late.screened(opened, uploads)
+
+    def _values(self, opened: Opened, screened: Screened, uploads: Mapping[int, bytes]) -> Tensor:
+        """Of an upload that passed, shape (numel,): in the exchange dtype, or float64 where it is late."""
+        if screened.staleness:
+            return self.late.values(screened, opened.base)
+        return opened.screen.values(screened, uploads[screened.client])
 
     def _audited(
         self, opened: Opened, screened: list[Screened], uploads: Mapping[int, bytes]
     ) -> tuple[list[Screened], dict[int, Evidence]]:
         if self.auditor is None:
             return screened, self.state.evidence
-        state, screen = self.state, opened.screen
+        state = self.state
         return self.auditor.audit(
-            state.round, state.evidence, opened.base, screened, lambda s: screen.values(s, uploads[s.client])
+            state.round, state.evidence, opened.base, screened, lambda s: self._values(opened, s, uploads)
         )
 
-    def _advance(self, opened: Opened, good: list[Screened], screened: list[Screened]) -> None:
+    def _advance(
+        self,
+        opened: Opened,
+        good: list[Screened],
+        screened: list[Screened],
+        uploads: Mapping[int, bytes],
+    ) -> None:
         """The round is done: note what its clients said and hold, and how they behaved."""
         self.state.behaved(self.spec.screening, opened.away, screened)
         self.state.reported |= {
             s.client: (s.upload.changed, s.upload.signal.reward_std) for s in good if s.upload is not None
         }
         if self.codec != "dense":
-            self.state.downlink.answered([s.client for s in good], opened.digest, opened.base)
+            self.state.downlink.late({s.client: s.upload.base for s in good if s.upload and s.staleness})
+            fresh = [s.client for s in good if not s.staleness]
+            self.state.downlink.answered(fresh, opened.digest, opened.base)
+        self.state.ledger += self.late.settle(opened, uploads, good)
         self.state.round += 1
 
     def _combined(
@@ -297,7 +276,7 @@ class Server:
         gathered = Gathered.of(
             opened.base,
             good,
-            lambda k: opened.screen.values(passed[k], uploads[k]),
+            lambda k: self._values(opened, passed[k], uploads),
             lambda k: opened.screen.vectors(uploads[k]),
         )
         return self._combination.step(self.state, gathered, refused)

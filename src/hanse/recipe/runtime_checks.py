@@ -82,7 +82,7 @@ def _refuse_outside_federation(recipe: Recipe) -> None:
     if spec.elsewhere:
         problem = f'"{spec.type}" carries the messages of a federation, and mode is "{recipe.mode}".'
         raise RecipeError("runtime.type", problem, 'Set mode = "federated", or runtime.type = "local".')
-    for name in ("quorum", "patience", "deadline_s", "over_select"):
+    for name in ("quorum", "patience", "deadline_s", "over_select", "late"):
         if getattr(spec, name) != type(spec).model_fields[name].default:
             problem = f'waits for clients of a federation, and mode is "{recipe.mode}".'
             raise RecipeError(f"runtime.{name}", problem, "Leave it out.")

@@ -18,6 +18,7 @@ from hanse.federation.conduct import Conduct
 from hanse.federation.downlink import Downlink
 from hanse.federation.ends import server_of
 from hanse.federation.exchange import run_round
+from hanse.federation.lateness import Latecomers
 from hanse.federation.offset import Offset
 from hanse.federation.records import RoundRecord, ServerState
 from hanse.federation.robust.combining import Root
@@ -50,6 +51,7 @@ def build_cohorts(
 
     grpo, runtime, spec = recipe.grpo, recipe.runtime, recipe.federation_in_force
     make = server_of(spec, grpo)
+    late = Latecomers(runtime.staleness, runtime.stale_rounds) if runtime.weighs_late else None
 
     def server(clients: list[int]) -> Server:
         return make(
@@ -66,6 +68,7 @@ def build_cohorts(
             still=still_without_signal(recipe),
             auditor=auditor,
             root=root,
+            late=late,
             scaling=recipe.policy.lora.scaling if recipe.policy.train == "lora" else 1.0,
         )
 
@@ -81,6 +84,7 @@ def exchange(cohorts: list[Cohort], runtime: Runtime) -> tuple[list[RoundRecord]
 
     def send(messages: Mapping[int, bytes]) -> dict[int, bytes]:
         answers = runtime.exchange(messages)
+        cohorts[0].server.late.hear(runtime.late())  # one server wherever clients may be late
         for client, (_, steps) in answers.items():
             rows.setdefault(client, []).extend(steps)
         return {client: data for client, (data, _) in answers.items()}

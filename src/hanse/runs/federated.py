@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from hanse.adversary.liars import Liars
+from hanse.federation.lateness import counts_of
 from hanse.federation.sending import Outbox
 from hanse.grpo.evaluation import EvaluationJob, LevelResult
 from hanse.policy.policy import Policy
@@ -149,7 +150,8 @@ class FederatedTraining:
 
     def counters(self) -> dict[str, int]:
         refused = sum(refusals_of(cohort.server.state.ledger).total() for cohort in self.cohorts)
-        return {"refused_uploads": refused, **self.runtime.counters()}
+        late = counts_of(self.cohorts[0].server.state.ledger) if self.recipe.runtime.weighs_late else {}
+        return {"refused_uploads": refused, **late, **self.runtime.counters()}
 
     def summary(self) -> Row:
         secure = self.recipe.federation_in_force.secure

@@ -28,7 +28,7 @@ class Asked:
         """Usable and needed uploads of the first cohort whose round does not count."""
         for record, needed in zip(self.records, self.needed, strict=True):
             if not record.weights:
-                return sum(s.upload is not None for s in record.screened), needed
+                return sum(s.upload is not None and not s.staleness for s in record.screened), needed
         return None
 
 

@@ -149,6 +149,8 @@ def _client_columns(record: RoundRecord, names: Sequence[str]) -> Row:
             f"{prefix}/changed": screened.upload.changed,
             f"{prefix}/entries": screened.entries,
         }
+        if screened.staleness:
+            columns[f"{prefix}/staleness"] = screened.staleness
         if record.secure is None:
             columns[f"{prefix}/update_norm"] = screened.norm
     for (a, b), value in record.cosines.items():

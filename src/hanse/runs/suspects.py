@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hanse.federation.audit import area, found_at, trust
+from hanse.federation.lateness import DISCARDED, WEIGHED
 from hanse.federation.records import ServerState
 from hanse.recipe.model import Recipe
 
 ALARMS = 0.05
 """The share of honest clients that may fall below the threshold at which liars are counted as found."""
-_NO_REFUSAL = ("quarantine", "asked for whole values")
+_NO_REFUSAL = ("quarantine", "asked for whole values", WEIGHED, DISCARDED)
 
 Row = dict[str, Any]
 

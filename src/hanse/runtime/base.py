@@ -26,6 +26,11 @@ class Runtime(Protocol):
         """Each client answers its message."""
         ...
 
+    def late(self) -> dict[int, bytes]:
+        """Answers to earlier exchanges that came since the last call, by client, where the recipe weighs
+        them: one of each, and the newest."""
+        ...
+
     def notices(self) -> list[str]:
         """In words, who did not answer the exchanges since the last call, and why."""
         ...

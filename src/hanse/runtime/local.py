@@ -22,6 +22,9 @@ class InTurn:
     def exchange(self, messages: Mapping[int, bytes]) -> dict[int, Answer]:
         return {client: self.host.answer(client, data) for client, data in messages.items()}
 
+    def late(self) -> dict[int, bytes]:
+        return {}
+
     def notices(self) -> list[str]:
         return []
 

@@ -31,6 +31,9 @@ class Lying:
         lies = self.liars.rewrite(Ground(*self._ground()), replies)
         return {client: (lies.get(client, data), rows) for client, (data, rows) in answers.items()}
 
+    def late(self) -> dict[int, bytes]:
+        return self.runtime.late()
+
     def notices(self) -> list[str]:
         return self.runtime.notices()
 

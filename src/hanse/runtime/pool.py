@@ -75,6 +75,9 @@ class ProcessPool:
         work = [(self._owner[client], ("answer", client, data)) for client, data in messages.items()]
         return dict(zip(messages, self._dispatch(work), strict=True))
 
+    def late(self) -> dict[int, bytes]:
+        return {}
+
     def notices(self) -> list[str]:
         return []
 

@@ -32,9 +32,11 @@ __all__ = ["WEIGHTINGS", "Standing", "State", "Weighting", "capped", "normalised
 
 
 def weigh(spec: FederationSpec, state: State, standings_C: Sequence[Standing]) -> tuple[list[float], State]:
-    """Weights_C that sum to 1 and respect the cap, and the weighting's state. Trust multiplies them."""
+    """Weights_C that sum to 1 and respect the cap, and the weighting's state. Trust and freshness
+    multiply them."""
     raw, state = WEIGHTINGS[spec.weighting](spec.weights, state, standings_C)
-    if any(one.trust < 1 for one in standings_C):
-        raw = [weight * one.trust for weight, one in zip(normalised(raw), standings_C, strict=True)]
+    factors = [one.trust * one.freshness for one in standings_C]
+    if any(factor < 1 for factor in factors):
+        raw = [weight * factor for weight, factor in zip(normalised(raw), factors, strict=True)]
     cap = None if spec.weighting in UNCAPPED else spec.weights.cap
     return capped(normalised(raw), cap), state

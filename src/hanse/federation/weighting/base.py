@@ -17,12 +17,15 @@ State = Mapping[str, Any]
 @dataclass(frozen=True)
 class Standing:
     """What is known of a client when its update is weighed: its signal, its update's L2 norm, and how far it
-    is trusted (see `federation.audit`)."""
+    is trusted (see `federation.audit`). `staleness`: rounds that the upload is late, `freshness`:
+    what it counts for all that (see `federation.lateness`)."""
 
     client: int
     signal: Signal
     norm: float
     trust: float = 1.0
+    staleness: int = 0
+    freshness: float = 1.0
 
 
 Weighting = Callable[[WeightsSpec, State, Sequence[Standing]], tuple[list[float], State]]

@@ -17,6 +17,10 @@ Finding = tuple[str, str]
 _COUNTERS = {
     "unscored": ("completion", "not scored: the reward function failed, hung or returned nothing"),
     "refused_uploads": ("upload", "refused and left out of the average"),
+    "late_replies": ("answer", "too late for its round"),
+    "late_weighed": ("upload", "weighed in a later round than its own"),
+    "late_discarded": ("late upload", "discarded: too old, or older than another of its client"),
+    "late_lost": ("late upload", "on its way, or waiting, when the run stopped, and is lost"),
     "refused_replies": ("reply", "of clients refused or missing, and left out of the mean of scores"),
     "refused_bundles": ("bundle", "refused, in whole or in part: it was not well-formed"),
     "non_finite_steps": ("update", "not applied, as the gradient was not finite"),

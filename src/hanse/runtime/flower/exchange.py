@@ -18,7 +18,9 @@ from hanse.runtime.flower.roster import Roster, Seat
 class Post:
     """Sends and collects; remembers what was not answered in time, to count it should it still come.
 
-    `max_bytes`: of the largest honest frame. `counts`: of answers by what became of them.
+    `max_bytes`: of the largest honest frame. `keeps`: whether late answers are kept for the server, which
+    takes them by `take`; `remembers`: how many exchanges an answer may be late. `counts`: of answers by what
+    became of them.
     """
 
     grid: Grid
@@ -26,20 +28,41 @@ class Post:
     token: str
     ttl: float
     max_bytes: int
+    keeps: bool = False
+    remembers: int = 2
     counts: Counter[str] = field(default_factory=Counter)
     _overdue: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _kept: dict[int, bytes] = field(default_factory=dict)
+    _spare: dict[int, bytes] = field(default_factory=dict)
     _number: int = 0
 
     def begin(self, messages: Mapping[int, bytes]) -> Exchange:
         self._number += 1
+        self._kept, self._spare = self._kept | self._spare, {}
         return Exchange(self, self._number, messages)
 
     def overdue(self, client: int, name: str) -> None:
         """An exchange is over without this answer."""
         self._overdue[name] = (client, self._number)
 
+    def spare(self, client: int, answer: Answer) -> None:
+        """An answer that came after enough others: late for its exchange, so it counts in the next one."""
+        self.counts["late_replies"] += 1
+        if self.keeps:
+            self._spare[client] = answer.frame
+
+    def take(self) -> dict[int, bytes]:
+        """The late answers that are kept, by client."""
+        kept, self._kept = self._kept, {}
+        return kept
+
+    @property
+    def outstanding(self) -> int:
+        """Late answers that may still count: those kept, and those on their way."""
+        return len(self._kept) + len(self._spare) + len(self._overdue) if self.keeps else 0
+
     def late(self) -> list[str]:
-        """Answers to exchanges that are over: counted, told, and thrown away."""
+        """Answers to exchanges that are over: counted, told, and kept or thrown away."""
         told = []
         for reply in self.grid.pull_messages(list(self._overdue)) if self._overdue else ():
             name = reply.metadata.reply_to_message_id
@@ -47,11 +70,22 @@ class Post:
                 continue
             late, number = self._overdue.pop(name)
             self.counts["late_replies"] += 1
-            after = self._number - number
-            told.append(f"{self.roster.names[late]}: answered {after} exchanges too late; thrown away")
-        for old in [name for name, (_, number) in self._overdue.items() if number < self._number - 2]:
-            del self._overdue[old]
+            after, then = self._number - number, self._keep(late, reply) if self.keeps else "thrown away"
+            told.append(f"{self.roster.names[late]}: answered {after} exchanges too late; {then}")
+        oldest = self._number - self.remembers
+        self._overdue = {name: sent for name, sent in self._overdue.items() if sent[1] >= oldest}
         return told
+
+    def _keep(self, client: int, reply: Message) -> str:
+        try:
+            answer = read_answer(reply.content, max_bytes=self.max_bytes)
+        except EnvelopeError as error:
+            self.counts["failed_replies"] += 1
+            return str(error)
+        if answer.refused:
+            return f"its client says: {answer.refused}"
+        self._kept[client] = answer.frame
+        return "kept for this round"
 
 
 @dataclass
@@ -90,8 +124,7 @@ class Exchange:
     def cut(self, enough: int) -> None:
         """Keep the first answers; the others came too late."""
         for client in list(self.answers)[enough:]:
-            del self.answers[client]
-            self.post.counts["late_replies"] += 1
+            self.post.spare(client, self.answers.pop(client))
             self.failed[client] = "answered after enough others"
 
     def close(self) -> list[str]:

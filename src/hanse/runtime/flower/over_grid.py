@@ -29,6 +29,9 @@ from hanse.storage import write_json
 _FILE = "flower.json"
 _TTL_FACTOR = 2.0
 """How much longer than a deadline Flower keeps messages, so that late answers are seen to be late."""
+_REMEMBERED = 2
+"""Exchanges that an answer may be late, for each round that late ones may count; a round has at most two,
+where uploads are weighed that come late."""
 MOST_EXTRAS = 3
 """Vectors of as many values as the model that an honest upload may carry beside it."""
 
@@ -71,11 +74,16 @@ class OverGrid:
         self._connect()
 
     def _connect(self) -> None:
-        ttl = self.deadline_s * _TTL_FACTOR
+        runtime = self.recipe.runtime
+        rounds = runtime.stale_rounds if runtime.weighs_late else 0
+        ttl = self.deadline_s * max(_TTL_FACTOR, 1.0 + rounds)
         self.roster = Roster(
             self.grid, self.names, terms(self.recipe), self.token, ttl, self.say, self._owners
         )
-        self.post = Post(self.grid, self.roster, self.token, ttl, self.max_bytes)
+        remembers = max(_REMEMBERED, _REMEMBERED * rounds)
+        self.post = Post(
+            self.grid, self.roster, self.token, ttl, self.max_bytes, runtime.weighs_late, remembers
+        )
 
     def exchange(self, messages: Mapping[int, bytes]) -> dict[int, Answer]:
         """Raises QuorumError where, before the first round, too few clients have come by the deadline."""
@@ -123,6 +131,9 @@ class OverGrid:
     def _missing(self) -> str:
         return ", ".join(self.names[client] for client in self.roster.missing)
 
+    def late(self) -> dict[int, bytes]:
+        return self.post.take()
+
     def notices(self) -> list[str]:
         told, self._notices = self._notices, []
         return told
@@ -135,18 +146,26 @@ class OverGrid:
         return {}
 
     def save(self, folder: Path) -> None:
-        """The run's token, by which clients find their own states again. Those are theirs, and stay there."""
-        write_json(folder / _FILE, {"token": self.token, "counts": dict(self.post.counts)})
+        """The run's token, by which clients find their own states again. Those are theirs, and stay there.
+
+        Late answers are not kept: whoever resumes counts them as lost.
+        """
+        document = {"token": self.token, "counts": dict(self.post.counts), "late": self.post.outstanding}
+        write_json(folder / _FILE, document)
 
     def load(self, folder: Path) -> None:
         """Raises RunError where the file is missing or damaged."""
         try:
             document = json.loads((folder / _FILE).read_bytes())
             self.token, counts = str(document["token"]), Counter(document["counts"])
+            lost = int(document.get("late", 0))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(f"{folder / _FILE} cannot be read: {error}") from error
         self._connect()
         self.post.counts = counts
+        if lost:
+            counts["late_lost"] += lost
+            self._notices.append(f"the run stopped with {lost} late answers outstanding, which are lost")
 
     def counters(self) -> dict[str, int]:
         return dict(self.post.counts)
