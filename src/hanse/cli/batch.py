@@ -16,7 +16,7 @@ def _step(recipe: Recipe) -> list[str]:
     grpo, prompts = recipe.grpo, prompts_per_update(recipe)
     total, updates = prompts * grpo.group_size, grpo.iterations * grpo.mini_batches
     central = recipe.mode == "central"
-    who = "the central learner" if central else "each client"
+    who = {"central": "the central learner", "reward-only": "the server"}.get(recipe.mode, "each client")
     pooled = (
         f" ({recipe.partition.clients} clients' shares of {grpo.prompts_per_step} pooled)" if central else ""
     )
@@ -46,8 +46,13 @@ def _run(recipe: Recipe) -> list[str]:
     total = prompts_per_update(recipe) * grpo.group_size
     a_round, whole = total * grpo.local_steps * parties, total * grpo.local_steps * parties * recipe.rounds
     source = "" if parties == 1 else f" from {parties} clients"
-    return [
+    lines = [
         f"A round: {grpo.local_steps} steps × {total:,} × {parties} = {a_round:,} completions{source}.",
         f"The run: {recipe.rounds} rounds × {grpo.local_steps} = {recipe.rounds * grpo.local_steps} steps a "
         f"learner, {whole:,} completions, at most {whole * grpo.max_new_tokens:,} new tokens.",
     ]
+    own, clients = recipe.reward_only.own_steps, recipe.partition.clients
+    if recipe.mode == "reward-only" and own:
+        before = own * total * clients
+        lines.append(f"Before it: {own} own steps × {total:,} × {clients} clients = {before:,} completions.")
+    return lines

@@ -29,8 +29,8 @@ class Line:
 
 
 def learners(recipe: Recipe) -> int:
-    """How many parties train: one in central mode."""
-    return 1 if recipe.mode == "central" else recipe.partition.clients
+    """How many parties train: one in central mode, and where clients only score."""
+    return 1 if recipe.mode in ("central", "reward-only") else recipe.partition.clients
 
 
 def exchange_width(recipe: Recipe) -> int:
@@ -51,6 +51,10 @@ def memory(recipe: Recipe, sizes: Sizes) -> list[Line]:
         from hanse.cli.reward_model import memory_of_reward_model
 
         return memory_of_reward_model(recipe, sizes)
+    if recipe.mode == "reward-only":
+        from hanse.cli.reward_only import memory_of_reward_only
+
+        return [*memory_of_reward_only(recipe, sizes), _logits(recipe, sizes, 1), _cache(recipe, sizes, 1)]
     clients, trained = learners(recipe), sizes.trainable
     workers = min(recipe.runtime.workers, clients)
     hosts = workers if workers == 1 else workers + 1
@@ -158,6 +162,10 @@ def disk(recipe: Recipe, sizes: Sizes) -> list[Line]:
         from hanse.cli.reward_model import disk_of_reward_model
 
         return disk_of_reward_model(recipe, sizes, _policy(recipe, sizes), _KEPT_ROUNDS)
+    if recipe.mode == "reward-only":
+        from hanse.cli.reward_only import disk_of_reward_only
+
+        return disk_of_reward_only(recipe, sizes, _policy(recipe, sizes), _KEPT_ROUNDS)
     clients, trained = learners(recipe), sizes.trainable
     servers = clients if recipe.mode == "local" else 1
     state, kept = _state(recipe)
@@ -192,8 +200,8 @@ def _policy(recipe: Recipe, sizes: Sizes) -> tuple[int, str]:
 
 
 def traffic(recipe: Recipe, sizes: Sizes) -> list[Line]:
-    """Bytes that travel, as if every value did: how many change is not known before training. None unless
-    the mode is federated, or a swarm's."""
+    """Bytes that travel, as if every value did: how many change is not known before training. None where
+    one party trains alone."""
     if recipe.mode == "swarm":
         from hanse.cli.swarm import traffic_of_swarm
 

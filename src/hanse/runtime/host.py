@@ -154,7 +154,7 @@ class Host:
         data = self._parts[index]
         if self.recipe.adversary.knows_probe and index in self.recipe.adversary.clients:
             data = replace(data, problems=(*data.problems, *_as_many(self.owned, len(data.problems))))
-        zeros, limit = Moments.zeros(self.initial.cpu()), self.spec.max_prompt_tokens
+        zeros, limit = Moments.zeros(self._kept_moments()), self.spec.max_prompt_tokens
         problems = fitting(data.problems, self.policy, limit, f"client {data.name!r}")
         apart, kind = not self.scorer.one_by_one, self._kind_of_client(index)
         make = partial(kind, public=self._public) if self._public else kind
@@ -169,6 +169,11 @@ class Host:
             state=ClientState(LearnerState(zeros)),
             private=private_of(self.recipe, self.spec, problems, index, self._accounts, apart=apart),
         )
+
+    def _kept_moments(self) -> Tensor:
+        """Values of which a client keeps moments from round to round: none where it only scores."""
+        values = self.initial.cpu()
+        return values[:0] if self.recipe.mode == "reward-only" else values
 
     def _kind_of_client(self, index: int) -> Callable[..., Client]:
         if self.recipe.mode != "reward-only":

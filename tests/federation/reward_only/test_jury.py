@@ -155,6 +155,17 @@ def test_what_nobody_scored_is_unscored_and_a_stranger_is_not_heard():
     assert scored(jury)[2:] == [1.0, 0.25]
 
 
+def test_what_is_too_long_to_ask_is_not_asked(monkeypatch):
+    clients = Clients()
+    jury = jury_of(clients)
+    monkeypatch.setattr("hanse.federation.reward_only.jury.MAX_BYTES", 400)
+    down = jury.state.bytes_down
+    assert np.isnan(jury.score(QUESTIONS[:1] * 2, ["x" * 500, "x"], group_size=2).totals_N).all()
+    assert clients.heard[-1] == {} and jury.state.bytes_down == down
+    assert "more than 400" in next(iter(jury.state.ledger))
+    assert scored(jury) == [0.0, 0.5, 1.0, 0.25]
+
+
 def test_who_answered_no_quiz_is_asked_last():
     clients = Clients()
     clients.silent = {0}

@@ -59,18 +59,39 @@ def test_scores_that_are_refused(data):
         read(data)
 
 
-@pytest.mark.parametrize("body", [b"[", b"[" * 9000, b'"2"', b'["2"]', b'["2", 3]', b'["2", "\xff"]'])
-def test_answers_that_are_refused(body):
+def answers(sizes, text: bytes, number=3, client=1) -> bytes:
+    fields = {"number": number, "client": client}
+    return encode_frame("answers", fields, [np.array(sizes, "<u4").tobytes(), text])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        answers([1, 1], b"2"),
+        answers([1, 1], b"234"),
+        answers([3], b"234"),
+        answers([1, 1, 1], b"234"),
+        answers([2**32 - 1, 2**32 - 1], b"23"),
+        answers([1, 1], b"2\xff"),
+        answers([1, 1], b"23", number=4),
+        answers([1, 1], b"23", client=2),
+        encode_frame("answers", {"number": 3, "client": 1}, [b'["2", "3"]']),
+        QUIZ.to_bytes(),
+    ],
+)
+def test_answers_that_are_refused(data):
+    assert Answers.from_bytes(answers([1, 1], b"23"), QUIZ, 1).texts == ("2", "3")
     with pytest.raises(WireError):
-        Answers.from_bytes(encode_frame("answers", {"number": 3, "client": 1}, [body]), QUIZ, 1)
+        Answers.from_bytes(data, QUIZ, 1)
 
 
-def test_long_answers_are_cut_by_the_honest_and_refused_from_others():
-    cut = Answers.from_bytes(Answers(3, 1, ("x" * (MAX_TEXT + 1), "")).to_bytes(), QUIZ, 1)
+def test_long_texts_are_cut_by_the_honest_and_refused_from_others():
+    cut = Answers.from_bytes(Answers(3, 1, ("ä" * (MAX_TEXT + 1), "")).to_bytes(), QUIZ, 1)
     assert len(cut.texts[0]) == MAX_TEXT
-    body = f'["{"x" * (MAX_TEXT + 1)}", ""]'.encode()
     with pytest.raises(WireError, match="at most"):
-        Answers.from_bytes(encode_frame("answers", {"number": 3, "client": 1}, [body]), QUIZ, 1)
+        Answers.from_bytes(answers([MAX_TEXT + 1, 0], b"x" * (MAX_TEXT + 1)), QUIZ, 1)
+    long = Candidates(4, ("1+1=",), (("x" * (MAX_TEXT + 1), "2"),))
+    assert len(Candidates.from_bytes(long.to_bytes()).texts_PG[0][0]) == MAX_TEXT
 
 
 @pytest.mark.parametrize(

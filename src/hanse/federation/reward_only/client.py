@@ -28,8 +28,9 @@ OWN_STREAM = 1 << 20
 @dataclass
 class Judge(Client):
     """Answers a quiz, and scores candidates. Its model is `start` after `own_steps` on its own problems, and
-    stays so; `state.personal` holds it from the first message on. With a reward model (`by_model`) it has no
-    other, and a score s of it counts as low + (high - low) / (1 + exp(-s)), the bounds being `within`."""
+    stays so; `state.personal` holds it from the first message on, if it takes steps. With a reward model
+    (`by_model`) it has no other, and a score s of it counts as low + (high - low) / (1 + exp(-s)), the bounds
+    being `within`."""
 
     start: Tensor | None = None
     own_steps: int = 0
@@ -50,11 +51,10 @@ class Judge(Client):
 
     def _ready(self, sampler: Sampler, scorer: Scoring, learner: Learner) -> Rows:
         """Load the own model, made first where there is none yet."""
-        if self.state.personal is not None:
-            learner.policy.load(self.state.personal)
-            return []
         assert self.start is not None
-        learner.policy.load(self.start)
+        learner.policy.load(self.start if self.state.personal is None else self.state.personal)
+        if self.state.personal is not None or not self.own_steps:
+            return []
         learner.state = LearnerState(Moments.zeros(learner.policy.parameters.master))
         draw = Draw(self.problems, self.seed, OWN_STREAM + self.id, 0)
         rows = [grpo_step(draw, sampler, scorer, learner).metrics for _ in range(self.own_steps)]

@@ -17,7 +17,14 @@ import torch
 from torch import Tensor
 
 from hanse.federation.reward_only.experts import chosen, competence, embedded, nearest
-from hanse.federation.reward_only.messages import Answers, Candidates, FloatArray, Judgement, Quiz
+from hanse.federation.reward_only.messages import (
+    MAX_BYTES,
+    Answers,
+    Candidates,
+    FloatArray,
+    Judgement,
+    Quiz,
+)
 from hanse.federation.wire.frame import WireError
 from hanse.grpo.step import Scoring
 from hanse.randomness import generator
@@ -155,10 +162,13 @@ class Jury:
         return self.state.number
 
     def _exchange(self, messages: dict[int, bytes]) -> dict[int, bytes]:
+        for client in [k for k, data in messages.items() if len(data) > MAX_BYTES]:
+            size = len(messages.pop(client))
+            self._refuse(client, f"what it is asked has {size:,} bytes, more than {MAX_BYTES:,}")
         self.state.bytes_down += sum(map(len, messages.values()))
         replies = {k: data for k, data in sorted(self._send(messages).items()) if k in messages}
         self.state.bytes_up += sum(map(len, replies.values()))
-        for client in messages.keys() - replies.keys():
+        for client in sorted(messages.keys() - replies.keys()):
             self._refuse(client, "no reply")
         return replies
 

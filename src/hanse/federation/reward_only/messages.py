@@ -1,6 +1,7 @@
 """What server and clients say to one another where only scores return.
 
-Quiz -> Answers, once; Candidates -> Judgement, every step. Texts travel as JSON, scores as float32.
+Quiz -> Answers, once; Candidates -> Judgement, every step. What the server asks is JSON; what clients reply
+are raw buffers: lengths and text, or float32 scores.
 """
 
 from __future__ import annotations
@@ -52,16 +53,18 @@ class Answers:
     texts: tuple[str, ...]
 
     def to_bytes(self) -> bytes:
-        texts = [text[:MAX_TEXT] for text in self.texts]
-        return encode_frame("answers", {"number": self.number, "client": self.client}, [_dumped(texts)])
+        texts = [text[:MAX_TEXT].encode("utf-8", "replace") for text in self.texts]
+        sizes = np.array([len(text) for text in texts], dtype="<u4")
+        fields = {"number": self.number, "client": self.client}
+        return encode_frame("answers", fields, [sizes.tobytes(), b"".join(texts)])
 
     @classmethod
     def from_bytes(cls, data: bytes, quiz: Quiz, client: int) -> Answers:
         """Raises WireError for anything but this client's answers to this quiz."""
-        limit = 2 * _HEADER + len(quiz.prompts) * (6 * MAX_TEXT + 8)
+        limit = 2 * _HEADER + len(quiz.prompts) * (4 * MAX_TEXT + 4)
         frame = decode_frame(data, kind="answers", max_bytes=min(limit, MAX_BYTES), max_header=_HEADER)
         _expect(frame, quiz.number, client)
-        return cls(quiz.number, client, _texts(_loaded(frame), len(quiz.prompts)))
+        return cls(quiz.number, client, _cut(frame, len(quiz.prompts)))
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,8 @@ class Candidates:
         return sum(map(len, self.texts_PG))
 
     def to_bytes(self) -> bytes:
-        document = [list(self.prompts), [list(texts) for texts in self.texts_PG]]
+        texts_PG = [[text[:MAX_TEXT] for text in texts] for texts in self.texts_PG]
+        document = [list(self.prompts), texts_PG]
         return encode_frame("candidates", {"number": self.number}, [_dumped(document)])
 
     @classmethod
@@ -122,7 +126,7 @@ class Judgement:
             raise WireError("neither known nor unknown")
         inside = (scores >= np.float32(low)) & (scores <= np.float32(high))  # NaN is neither
         if not inside[known == 1].all():
-            raise WireError(f"a score is outside {low:g} to {high:g}")
+            raise WireError(f"a score is outside {low:g} to {high:g} (reward_only.low, high)")
         return cls(asked.number, client, np.where(known == 1, scores, np.nan))
 
 
@@ -149,6 +153,21 @@ def _loaded(frame: Frame) -> Any:
         return json.loads(bytes(frame.buffers[0]).decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise WireError("texts are not JSON") from error
+
+
+def _cut(frame: Frame, count: int) -> tuple[str, ...]:
+    """So many texts, from their sizes in bytes and all of them in a row."""
+    if len(frame.buffers) != 2 or len(frame.buffers[0]) != 4 * count:
+        raise WireError(f"not {count} sizes, and texts")
+    ends = np.frombuffer(frame.buffers[0], "<u4").astype(np.int64).cumsum().tolist()
+    data = bytes(frame.buffers[1])
+    if ends[-1] != len(data):
+        raise WireError("texts are not as long as their sizes say")
+    try:
+        texts = [data[a:b].decode("utf-8") for a, b in zip([0, *ends], ends, strict=False)]
+    except UnicodeDecodeError as error:
+        raise WireError("texts are not UTF-8") from error
+    return _texts(texts, count)
 
 
 def _texts(document: Any, count: int) -> tuple[str, ...]:
