@@ -1,4 +1,4 @@
-"""The two ends of a recipe's federation: plain ones, or those of a secure sum, which needs an extra."""
+"""Both ends of a recipe's federation: plain, sharing answers, or of a secure sum, which needs an extra."""
 
 from __future__ import annotations
 
