@@ -18,6 +18,9 @@ def recipe(privacy=None, **more):
     return load_recipe({"privacy": ON if privacy is None else privacy, **more})
 
 
+TWO = [{"name": "exact"}, {"name": "format"}]
+
+
 @pytest.mark.parametrize(
     ("privacy", "more", "field", "problem", "remedy"),
     [
@@ -43,14 +46,14 @@ def recipe(privacy=None, **more):
         (ON, {"federation": {"rollouts": "informative"}}, "federation.rollouts", "blind", '= "equal"'),
         (
             ON,
-            {"grpo": {"reward_weights": {"type": "hypergradient"}}},
+            {"grpo": {"reward_weights": {"type": "hypergradient"}}, "rewards": TWO},
             "grpo.reward_weights.type",
             "all problems",
             'Use "sum".',  # "fixed" is refused as well
         ),
         (
             ON,
-            {"grpo": {"reward_weights": {"type": "fixed"}}},
+            {"grpo": {"reward_weights": {"type": "fixed"}}, "rewards": TWO},
             "grpo.reward_weights.type",
             "one by one",
             'type = "sum"',

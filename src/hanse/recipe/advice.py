@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hanse.recipe import federation_checks, reward_only, secure_checks, shaping_checks
+from hanse.recipe import federation_checks, reward_only, reward_weights, secure_checks, shaping_checks
 from hanse.recipe.pairs import clip_high
 from hanse.recipe.sums import prompts_per_update, tiny_lengths
 
@@ -27,6 +27,7 @@ def advice(recipe: Recipe) -> list[str]:
         *secure_checks.notes(recipe),
         *shaping_checks.notes(recipe),
         *reward_only.notes(recipe),
+        *reward_weights.notes(recipe),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
@@ -59,3 +60,16 @@ def check_reward_weights(recipe: Recipe) -> None:
         problem = f"{counted} rewards with {spec.floor:g} each leave nothing to move."
         remedy = f"Use floor = {0.5 / counted:.2g} or less."
         raise RecipeError("grpo.reward_weights.floor", problem, remedy)
+    if counted < 2:
+        problem = f'"{spec.type}" weighs rewards against each other, and there is one.'
+        raise RecipeError(field, problem, 'Add [[rewards]] with a weight, or use type = "sum".')
+
+
+def notes(recipe: Recipe) -> Iterator[str]:
+    """Advice: what moves weights where none moves."""
+    spec, plain = recipe.grpo.reward_weights, RewardWeightsSpec()
+    if spec.type == "hypergradient":
+        return
+    for name in ("primary", "floor", "rate", "every"):
+        if getattr(spec, name) != getattr(plain, name):
+            yield f'grpo.reward_weights.{name} has no effect with type = "{spec.type}".'
