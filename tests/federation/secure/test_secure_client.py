@@ -134,10 +134,25 @@ def test_terms_that_hide_nothing_are_refused():
     asked = Invitation.from_bytes(crowd.asked[STAGES[1]][0])
     fresh = Crowd(range=0.5)
     fresh.answer(0, crowd.asked[STAGES[0]][0])
-    alone = replace(asked, peers={1: asked.peers[1]})
+    alone = replace(asked, peers={1: asked.peers[1]}, addends=2)
     assert "hides nothing" in refused(fresh, 0, alone.to_bytes())
     assert "another range" in refused(fresh, 0, replace(asked, reach=0.25).to_bytes())
-    assert "more peers" in refused(fresh, 0, replace(asked, addends=4).to_bytes())
+    assert "4 peers where 4" in refused(fresh, 0, replace(asked, addends=4).to_bytes())
+    assert "4 peers where 400" in refused(fresh, 0, replace(asked, addends=400).to_bytes())
+
+
+def test_a_real_client_works_the_range_out_for_itself():
+    """A range of its own for each client would cut some updates to nothing, and not that of one."""
+    talk = fleet()
+
+    def narrow(messages):
+        if 0 in messages and kind_of(messages[0]) == STAGES[1]:
+            asked = Invitation.from_bytes(messages[0])
+            messages = {**messages, 0: replace(asked, reach=asked.reach / 2).to_bytes()}
+        return talk.send(messages)
+
+    reasons = {s.client: s.reason for s in talk.round(narrow).screened}
+    assert reasons == {0: "refuses: names another range than the recipe", 1: None, 2: None, 3: None}
 
 
 def test_a_round_whose_update_has_left_is_not_trained_again():

@@ -11,11 +11,13 @@ from hanse.federation.client import Client, ClientState, Rows
 from hanse.federation.messages import Report
 from hanse.federation.secure.messages import QUESTIONS
 from hanse.federation.secure.session import Desk
+from hanse.federation.secure.terms import largest_of
 from hanse.federation.wire.frame import WireError, kind_of
 from hanse.grpo.learner import Learner
 from hanse.grpo.step import Scoring
 from hanse.policy.sampler import Sampler
 from hanse.privacy.secure.primitives import Entropy
+from hanse.recipe.secure import Reach
 
 
 @dataclass
@@ -27,6 +29,7 @@ class SecureClient(Client):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._desk = Desk(self.id, self.federation, self.layout, self.entropy)
+        self._reach: Reach | None = None
 
     def answer(self, data: bytes, sampler: Sampler, scorer: Scoring, learner: Learner) -> tuple[bytes, Rows]:
         """As `Client.answer`. A question that this client refuses gets a refusal, so that the round goes on
@@ -35,6 +38,7 @@ class SecureClient(Client):
         if kind == "grant":
             raise WireError("grants entries, where updates leave masked and whole")
         if kind not in QUESTIONS:
+            self._reach = Reach.of(self.federation.secure, learner.spec)
             return super().answer(data, sampler, scorer, learner)
         try:
             return self._answered(data), []
@@ -54,9 +58,9 @@ class SecureClient(Client):
     def _report(self) -> bytes:
         """The update waits for its mask; where the sum fails it is lost, as where a client drops out."""
         state, trained = self.state, self.state.trained
-        assert trained is not None
+        assert trained is not None and state.base is not None and self._reach is not None
         report = Report(state.round, self.id, state.base_digest, trained.signal, trained.changed)
-        session, reply = self._desk.open(report)
+        session, reply = self._desk.open(report, self._reach.over(largest_of(state.base)))
         self.state = replace(state, secure=session, replies=(reply,))
         return reply
 

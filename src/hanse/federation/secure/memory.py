@@ -26,6 +26,7 @@ def pack_session(session: Session) -> bytes:
         "threshold": party.threshold,
         "sealed": sealed,
         "kinds": kinds,
+        "reach": session.reach,
         "grid": None if session.grid is None else [session.grid.bits, session.grid.modulus],
     }
     invitation = b"" if session.invitation is None else session.invitation.to_bytes()
@@ -55,4 +56,5 @@ def unpack_session(data: bytes) -> Session:
     answers = rest[len(sealed) :]
     answered = {kind: (answers[2 * i], answers[2 * i + 1]) for i, kind in enumerate(kinds)}
     known = None if grid is None or invitation is None else Grid(invitation.reach, *grid)
-    return Session(read(frame, "round", int), party, invitation, known, answered)
+    reach = read(frame, "reach", (float, type(None)))
+    return Session(read(frame, "round", int), party, invitation, known, answered, reach)

@@ -8,6 +8,7 @@ from typing import Any
 from hanse.federation.records import RoundRecord, ServerState
 from hanse.federation.secure.outcome import settle
 from hanse.federation.secure.rounds import SecureRound
+from hanse.federation.secure.terms import largest_of
 from hanse.federation.server import Conversation, Server
 from hanse.federation.wire.layout import Layout
 from hanse.recipe.federation import FederationSpec
@@ -34,7 +35,7 @@ class SecureServer(Server):
         """One round, as messages that go out and the replies that come back."""
         replies = yield from self._begun()
         opened = self._opened()
-        reach = self.reach.over(float(opened.base.float().abs().max()) if opened.base.numel() else 0.0)
+        reach = self.reach.over(largest_of(opened.base))
         weighting, seed = self.state.weighting, self.seed
         talk = SecureRound(self.spec, opened.screen, weighting, seed, reach, self.needed)
         outcome = yield from talk.converse(opened.clients, replies)

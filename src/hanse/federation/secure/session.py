@@ -23,6 +23,7 @@ from hanse.federation.secure.messages import (
     Shares,
     Unmask,
 )
+from hanse.federation.secure.terms import check_terms
 from hanse.federation.wire.frame import WireError, kind_of
 from hanse.federation.wire.layout import Layout
 from hanse.privacy.secure.fixed_point import Grid, modulus_for, quantise
@@ -39,13 +40,14 @@ Update = Callable[[], Tensor | None]
 @dataclass(frozen=True)
 class Session:
     """A client's memory of one round's sum; never changed in place. A client that loses it has dropped out.
-    `answered`: by kind of question its hash and the reply."""
+    `answered`: by kind of question its hash and the reply; `reach`: see `terms.check_terms`."""
 
     round: int
     party: Party
     invitation: Invitation | None = None
     grid: Grid | None = None
     answered: Mapping[str, tuple[bytes, bytes]] = field(default_factory=dict)
+    reach: float | None = None
 
     @property
     def sent(self) -> bool:
@@ -59,15 +61,17 @@ class Desk:
     def __init__(
         self, client: int, spec: FederationSpec, layout: Layout, entropy: Entropy = secrets.token_bytes
     ) -> None:
-        self.client, self.spec, self.layout, self.entropy = client, spec.secure, layout, entropy
+        self.client, self.federation, self.layout, self.entropy = client, spec, layout, entropy
+        self.spec = spec.secure
         self._rule = lora_rule(spec.aggregation)
 
-    def open(self, report: Report) -> tuple[Session, bytes]:
-        """Fresh secrets for this round, and the message that makes their public part known."""
+    def open(self, report: Report, reach: float | None = None) -> tuple[Session, bytes]:
+        """Fresh secrets for this round, and the message that makes their public part known. `reach`: the
+        range that the recipe gives for this round's values, where that is known here."""
         party = Party(self.client, context_of(report.round, report.base), Secrets.fresh(self.entropy))
         seeded = self.entropy is not secrets.token_bytes
         advert = Advert(report.to_bytes(), party.secrets.public, seeded)
-        return Session(report.round, party), advert.to_bytes()
+        return Session(report.round, party, reach=reach), advert.to_bytes()
 
     def answer(self, session: Session | None, data: bytes, update: Update) -> tuple[Session, bytes]:
         """The reply to a question. Raises WireError for what is out of turn, or asked a second time in other
@@ -98,10 +102,7 @@ class Desk:
 
     def _deal(self, session: Session, asked: Invitation) -> tuple[Session, bytes]:
         self._belongs(session, asked)
-        if self.spec.range is not None and asked.reach != self.spec.range:
-            raise WireError("names another range than the recipe")
-        if not len(asked.peers) < asked.addends:
-            raise WireError("names more peers than clients")
+        check_terms(asked, self.federation, session.reach)
         needed = shares_needed(self.spec.threshold, len(asked.peers) + 1)
         try:
             grid = Grid(asked.reach, self.spec.bits, modulus_for(self.spec.bits, asked.addends))
