@@ -102,3 +102,24 @@ def test_train_says_how_such_a_run_is_begun(recipe, tmp_path):
     assert result.exit_code == 6
     assert "begin such a run with `hanse serve RECIPE`" in told(result)
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "server", ["localhost", "localhost:0", "localhost:65536", "https://localhost:1", ":1", ""]
+)
+def test_join_refuses_an_address_that_waiting_would_not_mend(recipe, tmp_path, server):
+    words = ("--recipe", recipe, "--client", "level-1", "--insecure", "--state", tmp_path / "state")
+    result = run("join", "--server", server, *words)
+    assert result.exit_code == 2
+    assert f"--server: {server!r} is not HOST:PORT" in told(result)
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("name", ["ca.pem", "level-1.key"])
+def test_join_refuses_keys_that_are_none_before_it_begins(recipe, keys, tmp_path, name):
+    (keys / name).write_text("junk")
+    words = ("--recipe", recipe, "--client", "level-1", "--keys", keys, "--state", tmp_path / "state")
+    result = run("join", "--server", "localhost:1", *words)
+    assert result.exit_code == 2
+    assert f"--keys: {keys / name} is no" in told(result)
+    assert not (tmp_path / "state").exists()

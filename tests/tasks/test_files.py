@@ -180,7 +180,8 @@ class TestRefusals:
     def test_bad_json_names_the_line(self, tmp_path):
         (tmp_path / "a.jsonl").write_text('{"prompt": "a", "answer": "b"}\n\n{"prompt": \n')
         error = refusal(FileTask(type="jsonl", path=str(tmp_path / "a.jsonl")))
-        assert error.field == "task.path" and "a.jsonl, line 3 is not JSON" in error.problem
+        assert error.field == "task.path"
+        assert "a.jsonl, line 3 is not JSON (Expecting value, column 11)" in error.problem
 
     def test_deep_json(self, tmp_path):
         (tmp_path / "a.jsonl").write_text("[" * 100_000)

@@ -35,24 +35,23 @@ def join(
     from hanse.recipe.load import load_recipe
     from hanse.runtime.flower import require_flower
 
-    loaded = load_recipe(recipe, overrides or [])
-    require_flower("hanse join")
-
-    from hanse.runs.api import terminated_as_interrupted
-    from hanse.runs.joining import Membership, join_run
-
-    member = Membership(
-        loaded,
-        server,
-        client,
-        None if data is None else str(data.resolve()),
-        None if insecure else keys_in_force(keys),
-        Path("nodes") / client if state is None else state,
-        patience,
-    )
-    say = (lambda text: None) if quiet else typer.echo
     try:
+        loaded = load_recipe(recipe, overrides or [])
+        require_flower("hanse join")
+
+        from hanse.runs.api import terminated_as_interrupted
+        from hanse.runs.joining import Membership, join_run
+
+        member = Membership(
+            loaded,
+            server,
+            client,
+            None if data is None else str(data.resolve()),
+            None if insecure else keys_in_force(keys),
+            Path("nodes") / client if state is None else state,
+            patience,
+        )
         with terminated_as_interrupted():
-            join_run(member, say)
+            join_run(member, (lambda text: None) if quiet else typer.echo)
     except KeyboardInterrupt:
         raise InterruptedRunError("Interrupted. The same command goes on where this client was.") from None

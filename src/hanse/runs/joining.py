@@ -17,7 +17,7 @@ from hanse.errors import RecipeError, RunError
 from hanse.recipe.model import Recipe, TinyPolicy
 from hanse.runs.start import warmed_start
 from hanse.runtime.flower.client_app import client_app
-from hanse.runtime.flower.joining import Joined
+from hanse.runtime.flower.joining import Joined, checked_address
 from hanse.runtime.flower.keys import KeyFolder
 from hanse.runtime.flower.node import Node
 from hanse.runtime.host import Host, client_data
@@ -63,9 +63,9 @@ def join_run(member: Membership, say: Callable[[str], None]) -> None:
         problem = f'is "{member.recipe.runtime.type}"; clients join runs of type "flower".'
         raise RecipeError("runtime.type", problem, 'Set runtime.type = "flower", there and here.')
     index = member.index
+    joined = _connected(member, index, say)
     os.environ["FLWR_HOME"] = str(member.folder / ".flwr")
     with _locked(member.folder), closing(_node(member, index)) as node:
-        joined = _connected(member, index, say)
         say(f"{member.client} is ready.")
         joined.run(client_app(lambda: node, partial(_always, index), joined.over.set))
     say("The run is over.")
@@ -79,9 +79,11 @@ def _connected(member: Membership, index: int, say: Callable[[str], None]) -> Jo
     authority, key = None, ec.generate_private_key(ec.SECP384R1())
     if member.keys is not None:
         keys = KeyFolder(member.keys)
-        authority = keys.read(keys.authority, "Copy the server's ca.pem there.")
+        authority = keys.authority_pem()
         key = keys.client_key(member.client)
-    return Joined(member.server, authority, key, index, MAX_MESSAGE, member.patience_s, say)
+        for warning in keys.exposed(keys.private(member.client)):
+            say(warning)
+    return Joined(checked_address(member.server), authority, key, index, MAX_MESSAGE, member.patience_s, say)
 
 
 def _node(member: Membership, index: int) -> Node:

@@ -66,9 +66,10 @@ def _jsonl(file: Path, field: str) -> Rows:
 
 def _json_row(line: str, where: str, field: str) -> Row:
     try:
-        row: Any = json.loads(line)
+        row: Any = json.loads(line.rstrip())
     except (ValueError, RecursionError) as error:
-        problem = f"{where} is not JSON: {error}."
+        why = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+        problem = f"{where} is not JSON ({why})."
         raise RecipeError(field, problem, "Each line holds one JSON object.") from error
     if not isinstance(row, dict):
         problem = f"{where} holds a JSON {type(row).__name__}, not an object."

@@ -44,6 +44,15 @@ def test_private_keys_are_for_their_owner_only(folder):
     assert b"PRIVATE" not in folder.public("north").read_bytes()
 
 
+def test_private_keys_that_others_can_read_are_told(folder):
+    key = folder.private("north")
+    assert folder.exposed(key, *folder.certificate[1:], folder.path / "absent.key") == []
+    key.chmod(0o640)
+    (warning,) = folder.exposed(key)
+    key.chmod(0o600)
+    assert f"chmod 600 {key}" in warning
+
+
 def test_a_clients_two_halves_belong_together(folder):
     key = folder.client_key("north")
     assert isinstance(key, ec.EllipticCurvePrivateKey)

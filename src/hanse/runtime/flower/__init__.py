@@ -9,6 +9,7 @@ import os
 from importlib.util import find_spec
 
 from hanse.errors import RecipeError
+from hanse.tasks.optional import install
 
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 os.environ["FLWR_DISABLE_UPDATE_CHECK"] = "1"
@@ -19,4 +20,4 @@ def require_flower(field: str, *, simulation: bool = False) -> None:
     for module in ("flwr", "ray") if simulation else ("flwr",):
         if find_spec(module) is None:
             problem = f"needs the package {module}, which is not installed."
-            raise RecipeError(field, problem, "Install the extra: pip install 'hanse[flower]'.")
+            raise RecipeError(field, problem, f"In the clone of hanse, run `{install('flower')}`.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -12,10 +13,20 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import Context, RecordDict
 from flwr.clientapp import ClientApp
 
-from hanse.errors import UnreachableError
+from hanse.errors import RecipeError, UnreachableError
 from hanse.runtime.flower.private.supernode import Connection, LostError, TurnedAwayError
 
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 30.0
+
+
+def checked_address(text: str) -> str:
+    """`text`. Raises RecipeError where it is not HOST:PORT: waiting would not mend it."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None or not 0 < int(found[2]) < 1 << 16:
+        remedy = "Give the server's name or address and its port, such as fed.example.org:9443."
+        raise RecipeError("--server", f"{text!r} is not HOST:PORT.", remedy)
+    return text
 
 
 @dataclass

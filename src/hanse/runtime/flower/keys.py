@@ -42,6 +42,16 @@ class KeyFolder:
         """The server's certificate, and its private key."""
         return self.path / "server.pem", self.path / "server.key"
 
+    def authority_pem(self) -> bytes:
+        """Raises RecipeError for a missing or unusable file."""
+        data = self.read(self.authority, "Copy the server's ca.pem there.")
+        try:
+            x509.load_pem_x509_certificates(data)
+        except ValueError as error:
+            problem = f"{self.authority} is no certificate."
+            raise RecipeError("--keys", problem, "Copy the server's ca.pem there again.") from error
+        return data
+
     def private(self, client: str) -> Path:
         return self.path / f"{client}.key"
 
@@ -54,6 +64,14 @@ class KeyFolder:
             return path.read_bytes()
         except OSError as error:
             raise RecipeError("--keys", f"{path} cannot be read: {error.strerror}.", remedy) from error
+
+    def exposed(self, *private: Path) -> list[str]:
+        """What to tell the owner of private keys that others on this machine can read."""
+        return [
+            f"warning: {path} can be read by others on this machine; mend it with: chmod 600 {path}"
+            for path in private
+            if path.exists() and path.stat().st_mode & 0o077
+        ]
 
     def client_key(self, client: str) -> ec.EllipticCurvePrivateKey:
         """Raises RecipeError for a missing or unusable file."""

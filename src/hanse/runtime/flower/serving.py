@@ -75,6 +75,8 @@ class Link:
         if serving.keys is not None:
             folder = KeyFolder(Path(serving.keys))
             certificate = (str(folder.certificate[0]), str(folder.certificate[1]))
+            for warning in folder.exposed(folder.path / "ca.key", folder.certificate[1]):
+                setting.say(warning)
             keys = [folder.client_public(name) for name in setting.names]
         link = self._superlink = SuperLink(listen(serving.host, serving.port), keys, certificate)
         owners = None if keys is None else {node: client for client, node in enumerate(link.nodes)}
