@@ -32,6 +32,7 @@ def only(**changes):
         (only(models=["a"]), "reward_only.models", "1 folders for 5", "one a client"),
         (only(models=["a"] * 5, own_steps=1), "reward_only.own_steps", "no other trains", "one of the two"),
         (only(auxiliary=1 << 17), "reward_only.auxiliary", "", ""),
+        (only() | {"rewards": [{"name": "length"}]}, "rewards.0.name", "as text", "of your own"),
         (
             only() | {"rewards": [{"type": "reward-model", "path": "x"}]},
             "rewards.0.type",

@@ -118,6 +118,13 @@ def _truth(recipe: Recipe) -> Iterator[_REFUSED]:
             problem = "a reward model has no bounds, and is one client's; rewards are for owners of answers."
             remedy = "Name one folder a client in reward_only.models instead."
             yield f"rewards.{i}.type", problem, remedy
+        if reward.name == "length":
+            problem = "it counts tokens, and candidates reach clients as text."
+            yield (
+                f"rewards.{i}.name",
+                problem,
+                "Leave it out, or reward short texts by a function of your own.",
+            )
 
 
 def _changed(section: BaseModel) -> list[str]:
