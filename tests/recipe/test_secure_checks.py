@@ -6,10 +6,12 @@ from hanse.cli.estimate import traffic
 from hanse.cli.sizes import Sizes
 from hanse.errors import RecipeError
 from hanse.privacy.secure.fixed_point import modulus_for
+from hanse.privacy.secure.graph import shares_needed
 from hanse.recipe.advice import advice
 from hanse.recipe.load import load_recipe
 from hanse.recipe.model import GrpoSpec
 from hanse.recipe.secure import Reach, SecureSpec, adam_bound, word_bytes
+from hanse.recipe.secure_checks import DIVIDED
 
 ON = {"federation": {"secure": {"enabled": True}}}
 
@@ -130,6 +132,18 @@ def test_the_check_says_what_masked_uploads_come_to():
         for on in (True, False)
     )
     assert (masked[0].size, plain[0].size) == (5 * 1000 * 4, 5 * 1000 * 2)
+
+
+@pytest.mark.parametrize(("threshold", "told"), [(0.6, True), (0.65, False), (2 / 3, False)])
+def test_a_threshold_at_which_a_server_may_divide_clients_is_told(threshold, told):
+    notes = advice(recipe({"secure": {"enabled": True, "threshold": threshold}}))
+    assert any("different stories" in note for note in notes) is told
+
+
+@pytest.mark.parametrize("clients", range(4, 200))
+def test_from_which_threshold_on_stories_do_not_help(clients):
+    needed = shares_needed(DIVIDED, clients)
+    assert needed * (needed - 1) > (clients - 1) * (clients - needed)
 
 
 def test_notes_on_patience_and_on_what_masks_cost():

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 AGGREGATIONS = ("mean", "ffa", "rolora")
 """Those that are means of updates, entry by entry."""
 LOCAL = ("plain", "fedprox")
+DIVIDED = 0.65
+"""From this share t / n of n holders on, the t (t - 1) shares of mask keys that lay a client bare are more
+than the (n - 1) (n - t) that the others give away to a server that tells each of them another story."""
 _REFUSED = tuple[str, str, str]
 
 
@@ -38,6 +41,11 @@ def notes(recipe: Recipe) -> Iterator[str]:
         yield (
             "runtime.patience = 1 with federation.secure: one rejected sum ends the run, and one client can "
             "spoil a sum; patience = 3 tries again with new keys."
+        )
+    if recipe.federation.secure.threshold < DIVIDED:
+        yield (
+            f"federation.secure.threshold below {DIVIDED:g}: a server that tells clients different stories of "
+            "who dropped out may take the masks off one update. With the default, 2/3, it lacks the shares."
         )
     if recipe.exchange_dtype == "bfloat16":
         yield (

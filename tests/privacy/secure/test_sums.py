@@ -7,8 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hanse.privacy.secure.masks import add_mask, sign_of
 from hanse.privacy.secure.party import Party
-from hanse.privacy.secure.protocol import Keys, ProtocolError, Revealed, Secrets, context_of
+from hanse.privacy.secure.primitives import join_secret
+from hanse.privacy.secure.protocol import (
+    Keys,
+    ProtocolError,
+    Revealed,
+    Secrets,
+    context_of,
+    pair_mask,
+    self_mask,
+)
 from hanse.privacy.secure.tally import RejectedSum
 from tests.privacy.secure.sums import CONTEXT, Sum, seeded
 
@@ -144,3 +154,38 @@ def test_a_vector_counts_once():
     one = Sum(3).deal().mask()
     with pytest.raises(ProtocolError, match="nobody asked for"):
         one.tally.add(0, one.masked[0])
+
+
+def stories(clients: int, share: float) -> list[int] | None:
+    """The vector of client 0 as a server gets it that tells it of too few peers, and each of the others that
+    as many of these as it may have dropped out; None where that does not give shares enough."""
+    one = Sum(clients, share).deal()
+    needed, sealed, bare = one.tally.needed[0], one.tally.deliveries(), one.vectors[0].copy()
+    peers, told, seed = range(1, needed), {j: {} for j in range(1, needed)}, {}
+    one.parties[0].mask(bare, {j: sealed[0][j] for j in peers})
+    for k in range(1, clients):
+        party = one.parties[k].mask(one.vectors[k].copy(), sealed[k])
+        scarce = sorted((j for j in peers if j != k), key=lambda j: (len(told[j]), j))
+        gone = sorted(scarce[: clients - needed])
+        _, revealed = party.reveal([j for j in range(clients) if j not in gone], gone)
+        seed[k] = revealed.seeds[0]
+        for j in gone:
+            told[j][k] = revealed.keys[j]
+    if min(map(len, told.values())) < needed:
+        return None
+    secret = join_secret(dict(list(seed.items())[:needed]))
+    add_mask(bare, self_mask(CONTEXT, secret, 0), -1)
+    for j in peers:
+        secret = join_secret(dict(list(told[j].items())[:needed]))
+        add_mask(bare, pair_mask(CONTEXT, secret, one.tally.keys[0].mask, 0, j), -sign_of(0, j))
+    return bare.tolist()
+
+
+@pytest.mark.parametrize("clients", [5, 8, 10, 12])
+def test_different_stories_for_each_client_do_not_lay_one_bare(clients):
+    assert stories(clients, 2 / 3) is None
+
+
+def test_different_stories_do_where_half_of_the_holders_suffice():
+    """What the advice on thresholds is about."""
+    assert stories(10, 0.51) == Sum(10).vectors[0].tolist()
