@@ -71,6 +71,16 @@ def test_looks_keep_the_last_gradients_and_a_smoothed_norm():
     assert torch.equal(second.past_MN, torch.tensor([[4.0, 2.0], [0.0, 0.0]]))
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_look_that_is_not_finite_is_forgotten(bad):
+    """In the smoothed norm it would stay, and no weight would ever move again."""
+    spec, good = RewardWeightsSpec(type="hypergradient"), torch.eye(2)
+    start = looked(Balance((0.5, 0.5)), good, spec)
+    assert looked(start, torch.tensor([[1.0, 0.0], [0.0, bad]]), spec) is start
+    after = looked(start, good, spec)
+    assert after.norm == 1.0 and after.weights_M[0] > 0.5
+
+
 def test_a_saturated_reward_loses_weight_down_to_the_floor():
     """No variance, no gradient: its weight stands still while the primary one's grows."""
     state = Balance((0.5, 0.5))

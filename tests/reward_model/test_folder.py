@@ -81,9 +81,32 @@ def damage_backbone(folder):
     path.write_text(json.dumps(json.loads(path.read_text()) | {"trained_sha256": "0"}))
 
 
+def damage_digest(folder):
+    path = folder / "backbone" / "hanse.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"trained_sha256": 5}))
+
+
+def claim_layers(folder):
+    path = folder / "backbone" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"num_hidden_layers": 10**9}))
+
+
+def add_pickle(folder):
+    (folder / "backbone" / "model.safetensors").unlink()
+    (folder / "backbone" / "pytorch_model.bin").write_bytes(b"cos\nsystem\n.")
+
+
+def swell(folder):
+    (folder / RECORD).write_text(" " * ((1 << 24) + 1))
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
+        (damage_digest, "not a policy that hanse saved"),
+        (claim_layers, "more than 1024 are not read"),
+        (add_pickle, "may hold code"),
+        (swell, "larger than 16 MiB"),
         (damage_record, "is not a reward model"),
         (damage_tokens, "is damaged"),
         (damage_head, "not the one that was saved"),

@@ -1,12 +1,13 @@
 """A trained model as a reward: batches, limits, adaptation to own pairs, and what is refused."""
 
 import json
+import shutil
 
 import pytest
 
 from hanse.errors import RecipeError
 from hanse.recipe.tasks import RewardSpec, ScoringSpec
-from hanse.reward_model.folder import save_reward_model
+from hanse.reward_model.folder import RECORD, save_reward_model
 from hanse.tasks.problem import Problem
 from hanse.tasks.rewards.reward_model import build
 from hanse.tasks.scoring.scorer import Scorer
@@ -100,3 +101,22 @@ def test_wrong_arguments_are_refused(saved, arguments):
     with pytest.raises(RecipeError) as caught:
         Scorer([RewardSpec(type="reward-model", path=str(saved[1]), arguments=arguments)], ScoringSpec())
     assert caught.value.field == "rewards[0].arguments"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"lr": -1}, "lr: Input should be greater than 0"),
+        ({"evil": 1}, "evil: Extra inputs"),
+        ({"local_steps": 1 << 40}, "1099511627776 steps of 16 pairs"),
+        ({"local_steps": 1, "pairs_per_step": 1 << 40}, "steps of 1099511627776 pairs"),
+    ],
+)
+def test_settings_of_another_party_are_read_as_such(saved, tmp_path, settings, words):
+    folder, pairs = tmp_path / "model", tmp_path / "pairs.jsonl"
+    shutil.copytree(saved[1], folder)
+    record = json.loads((folder / RECORD).read_text())
+    (folder / RECORD).write_text(json.dumps(record | {"settings": settings}))
+    pairs.write_text('{"prompt": "1 + 2 =", "chosen": "so 3", "rejected": "so 4"}\n')
+    with pytest.raises(RecipeError, match=words):
+        build(path=str(folder), pairs=str(pairs), device="cpu")

@@ -63,7 +63,10 @@ def assign(groups: Sequence[Group], advantages_MPG: Tensor, weights_M: Sequence[
 
 
 def looked(balance: Balance, gradients_MN: Tensor, spec: RewardWeightsSpec) -> Balance:
-    """After a look at all gradients: weights moved by what the last ones did for the primary reward."""
+    """After a look at all gradients: weights moved by what the last ones did for the primary reward. A look
+    with a gradient that is not finite tells nothing, and would stay in the mean for good."""
+    if not bool(gradients_MN.isfinite().all()):
+        return balance
     primary = gradients_MN[spec.primary]
     now = float(primary.double().square().sum())
     norm = now if balance.norm is None else PAST * balance.norm + (1 - PAST) * now

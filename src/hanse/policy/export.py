@@ -266,7 +266,8 @@ def _read_record(folder: Path) -> dict[str, Any]:
         record: dict[str, Any] = json.loads((folder / RECORD_FILE).read_text(encoding="utf-8"))
         getattr(torch, record["dtype"])
         known = record["trained_sha256"] if record["train"] == "full" else record["base_sha256"]
+        if not isinstance(known, str):
+            raise ValueError("a digest is no text")
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise RunError(f"{folder} is not a policy that hanse saved ({RECORD_FILE}: {error}).") from error
-    assert isinstance(known, str)
     return record

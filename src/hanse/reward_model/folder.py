@@ -21,6 +21,10 @@ from hanse.storage import new_folder, write_json
 
 RECORD, HEAD_FILE, BACKBONE = "reward_model.json", "head.safetensors", "backbone"
 _MOST_TOKENS = 1 << 20
+_MOST_TEXT = 1 << 24
+"""Bytes of a JSON file."""
+_MOST_LAYERS = 1024
+_PICKLES = {".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt"}
 
 
 def save_reward_model(
@@ -60,9 +64,11 @@ def _save_backbone(model: RewardModel, folder: Path) -> None:
 def load_reward_model(folder: Path, device: str = "auto") -> tuple[RewardModel, dict[str, Any]]:
     """The model that `save_reward_model` wrote, moved or not, and the settings of its training.
 
-    Raises RunError where it is missing or damaged, or another model's head lies beside its backbone.
+    Raises RunError where it is missing or damaged, holds what would be unpickled, or claims what no model
+    has, or another model's head lies beside its backbone.
     """
     record = _record(folder)
+    _check_files(folder / BACKBONE)
     policy = load_trained(folder / BACKBONE, allow_untrained=True, device=device)
     model = RewardModel.on(policy, max_tokens=record["max_tokens"])
     try:
@@ -84,7 +90,7 @@ def _set_head(module: Scored, weight: torch.Tensor, folder: Path) -> None:
 
 def _record(folder: Path) -> dict[str, Any]:
     try:
-        record: dict[str, Any] = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        record = _json(folder / RECORD)
         fits = type(record["max_tokens"]) is int and 1 <= record["max_tokens"] <= _MOST_TOKENS
         fits = fits and type(record["head_sha256"]) is str and type(record["settings"]) is dict
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
@@ -92,3 +98,28 @@ def _record(folder: Path) -> dict[str, Any]:
     if not fits:
         raise RunError(f"{folder / RECORD} is damaged.")
     return record
+
+
+def _check_files(backbone: Path) -> None:
+    """Before any library opens them: layers are built one by one, however small their weights are."""
+    for path in sorted(backbone.rglob("*")):
+        if path.suffix.lower() in _PICKLES:
+            raise RunError(f"{path} may hold code; a reward model that hanse saved has none such.")
+        if path.name != "config.json":
+            continue
+        try:
+            layers = _json(path).get("num_hidden_layers", 0)
+        except (OSError, ValueError, RecursionError) as error:
+            raise RunError(f"{path} cannot be read: {error}") from error
+        if type(layers) is not int or not 0 <= layers <= _MOST_LAYERS:
+            raise RunError(f"{path}: {layers!r:.20} layers; more than {_MOST_LAYERS} are not read.")
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """Raises ValueError for anything but one object of bounded size."""
+    if path.stat().st_size > _MOST_TEXT:
+        raise ValueError(f"larger than {_MOST_TEXT >> 20} MiB")
+    document = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(document, dict):
+        raise ValueError("no object")
+    return document

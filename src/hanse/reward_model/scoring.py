@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from hanse.errors import RecipeError, RunError
 from hanse.randomness import generator
 from hanse.recipe.reward_model import RewardModelSpec
@@ -18,6 +20,7 @@ from hanse.tasks.problem import Problem
 from hanse.tasks.rewards.batch import RewardFunction, text_of
 
 _FIELD = "rewards"
+_MOST_STEPS, _MOST_PAIRS = 10_000, 4096
 
 
 def build(
@@ -41,8 +44,11 @@ def build(
 
 
 def adapt(model: RewardModel, settings: dict[str, Any], pairs: Sequence[Problem], steps: int | None) -> None:
-    """Local steps on somebody's own pairs, as clients take them: the same pairs give the same model."""
-    spec = RewardModelSpec.model_validate(settings)
+    """Local steps on somebody's own pairs, as clients take them: the same pairs give the same model.
+
+    Raises RunError for `settings` that are none, or ask for more than `_MOST_STEPS` or `_MOST_PAIRS`.
+    """
+    spec = _read(settings)
     order = generator("reward-model", "adapt", len(pairs))
     learner, left = PreferenceLearner(model, spec), list[int]()
 
@@ -54,6 +60,22 @@ def adapt(model: RewardModel, settings: dict[str, Any], pairs: Sequence[Problem]
 
     learner.fit(draw, steps or spec.adaptation, learner.fresh_state())
     model.parameters.drop_gradients()
+
+
+def _read(settings: dict[str, Any]) -> RewardModelSpec:
+    """Settings that another party wrote."""
+    try:
+        spec = RewardModelSpec.model_validate(settings)
+    except ValidationError as error:
+        told = error.errors()[0]
+        where = ".".join(map(str, told["loc"]))
+        raise RunError(f"the model's settings are none: {where}: {told['msg']}") from error
+    if spec.adaptation > _MOST_STEPS or spec.pairs_per_step > _MOST_PAIRS:
+        raise RunError(
+            f"the model's settings ask for {spec.adaptation} steps of {spec.pairs_per_step} pairs; at most "
+            f"{_MOST_STEPS} of {_MOST_PAIRS} are done for a model that came from elsewhere."
+        )
+    return spec
 
 
 def scorer(model: RewardModel, batch: int) -> RewardFunction:
