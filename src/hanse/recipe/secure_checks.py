@@ -44,8 +44,8 @@ def notes(recipe: Recipe) -> Iterator[str]:
         )
     if recipe.federation.secure.threshold < DIVIDED:
         yield (
-            f"federation.secure.threshold below {DIVIDED:g}: a server that tells clients different stories of "
-            "who dropped out may take the masks off one update. With the default, 2/3, it lacks the shares."
+            f"federation.secure.threshold below {DIVIDED:g}: a server that tells clients different stories "
+            "of who dropped out may take the masks off one update. The default leaves it too few shares."
         )
     if recipe.exchange_dtype == "bfloat16":
         yield (

@@ -28,6 +28,16 @@ def test_a_key_of_small_order_is_none():
     assert not is_key(b"short")
 
 
+def test_a_key_has_one_form_so_nobody_passes_anothers_for_its_own():
+    """X25519 takes no notice of the highest bit, nor of adding the field's size."""
+    flipped = bytearray(public_key(ONE))
+    flipped[31] |= 0x80
+    base = (9 + 2**255 - 19).to_bytes(32, "little")
+    assert is_key((9).to_bytes(32, "little"))
+    assert not is_key(bytes(flipped))
+    assert not is_key(base)
+
+
 def test_what_was_sealed_opens_with_its_key_and_place_alone():
     sealed = seal(ONE, b"text", b"here")
     assert unseal(ONE, sealed, b"here") == b"text"

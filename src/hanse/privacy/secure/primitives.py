@@ -25,6 +25,8 @@ Entropy = Callable[[int], bytes]
 _BLOCK = 1 << 20
 _CHUNK = 16
 """What the primitive shares at once: an element of GF(2^128)."""
+_FIELD = 2**255 - 19
+"""Of X25519's coordinates."""
 _ONCE = bytes(12)
 """A nonce of zeros: every key seals one message, or makes one stream."""
 
@@ -37,8 +39,11 @@ def public_key(private: bytes) -> bytes:
 def agreed_key(private: bytes, public: bytes, purpose: bytes) -> bytes:
     """What two parties derive from one's private and the other's public key, 32 bytes.
 
-    Raises ValueError for a public key of small order, with which everybody would derive the same.
+    Raises ValueError for a public key of small order, with which everybody would derive the same, and for
+    one that is written as no honest party writes it: two forms of one key would pass for two.
     """
+    if int.from_bytes(public, "little") >= _FIELD:
+        raise ValueError("a public key that is not in its only form")
     shared = X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(public))
     return derived(shared, purpose)
 
