@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import closing
 
@@ -56,6 +57,15 @@ class Reach:
         return self.link.grid.push_messages([message])[0]
 
 
+def _soon(connection):
+    """The next message."""
+    for _ in range(600):
+        if (message := connection.receive()) is not None:
+            return message
+        time.sleep(0.05)
+    raise AssertionError("no message comes")
+
+
 @pytest.fixture(scope="module")
 def reach(tmp_path_factory):
     reach = Reach(tmp_path_factory.mktemp("reach") / "keys")
@@ -88,6 +98,41 @@ def test_f1_messages_of_any_size_arrive_whole_in_both_directions(reach, connecti
     state = reach.link.state
     assert (state.message_ins_store, state.object_store.store) == ({}, {})  # nothing is left behind
     assert connection.receive() is None
+
+
+def test_f1_a_message_that_is_shown_before_its_parts_are_there_is_waited_for(reach, connection, node):
+    """Large ones are: their parts are stored one after the other."""
+    asked, state = threading.Event(), reach.link.state
+    pull, store = connection._client.PullObject, state.store_object
+
+    def pulled(request):
+        response = pull(request)
+        if response.object_found and not response.object_available:
+            asked.set()
+        return response
+
+    def stored(*parts):
+        assert asked.wait(30)  # the node looks before anything is stored
+        return store(*parts)
+
+    connection._client.PullObject, state.store_object = pulled, stored
+    try:
+        pushing = threading.Thread(target=reach.push, args=(node, b"late parts"))
+        pushing.start()
+        received = _soon(connection)
+        pushing.join(30)
+    finally:
+        connection._client.PullObject, state.store_object = pull, store
+    assert read_asked(received.content) == (b"late parts", TOKEN)
+
+
+def test_a_message_whose_parts_never_come_is_given_up(reach, connection, node, monkeypatch):
+    monkeypatch.setattr("hanse.runtime.flower.private.supernode.PARTS_S", 0.0)
+    monkeypatch.setattr(reach.link.state, "store_object", lambda *parts: True)
+    name = reach.push(node, b"x")
+    with pytest.raises(LostError, match="a part of the server's message is missing"):
+        connection.receive()
+    reach.link.state.delete_messages({name})
 
 
 def test_keys_say_who_a_node_is(reach, node):

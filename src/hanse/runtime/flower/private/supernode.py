@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
@@ -47,6 +48,8 @@ from hanse.runtime.flower.private.identity import name_message
 T = TypeVar("T")
 HEARTBEAT_S = 10.0
 """Flower's shortest; a node that misses two is away."""
+PARTS_S, _PART_POLL_S = 60.0, 0.05
+"""How long a message's parts may take to be there once it is shown, and seconds between looks."""
 _CLOSED = {401, 403, 409, 412}
 """HTTP codes by which a server that works does not let a node in."""
 
@@ -122,10 +125,10 @@ class Connection:
     def _whole(self, run_id: int, tree: ObjectTree) -> Message:
         if count_objects(tree, self._most) > self._most:
             raise LostError("the server sends more than any honest message has")
-        contents = {}
-        for part in iterate_object_tree(tree):
-            asked = PullObjectRequest(node=self.node, run_id=run_id, object_id=part.object_id)
-            contents[part.object_id] = self._call(self._client.PullObject, asked).object_content
+        end = time.monotonic() + PARTS_S
+        contents = {
+            part.object_id: self._part(run_id, part.object_id, end) for part in iterate_object_tree(tree)
+        }
         try:
             found = inflate_object_from_contents(tree.object_id, contents)
         except Exception as error:
@@ -133,6 +136,17 @@ class Connection:
         if not isinstance(found, Message) or not found.has_content():
             raise LostError("the server sends what is no message")
         return found
+
+    def _part(self, run_id: int, name: str, end: float) -> bytes:
+        """One part of a message. The server shows a message before it has taken in all parts of it."""
+        asked = PullObjectRequest(node=self.node, run_id=run_id, object_id=name)
+        while True:
+            found = self._call(self._client.PullObject, asked)
+            if found.object_available:
+                return bytes(found.object_content)
+            if not found.object_found or time.monotonic() > end:
+                raise LostError("a part of the server's message is missing")
+            self._over.wait(_PART_POLL_S)
 
     def send(self, reply: Message) -> None:
         """Send a reply, whole."""
