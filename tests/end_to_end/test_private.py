@@ -54,6 +54,7 @@ def test_rows_tell_the_account_and_nothing_of_training_problems(seeded):
     text = (seeded.folder / "metrics.jsonl").read_text()
     for private in ("reward", "entropy", "completions/", "informative", "sampling/", "loss", "num_tokens"):
         assert private not in text
+    assert "time/" not in text and "Seconds and tokens" not in (seeded.folder / "report.html").read_text()
     records = [json.loads((seeded.folder / name).read_text()) for name in ("partition.json", "summary.json")]
     assert all(set(row) == {"client", "problems"} for row in records[0]["rows"])
     final = records[1]["evaluation"]["final"]

@@ -87,15 +87,15 @@ def test_a_round_is_charged_for_its_steps_and_tells_its_account():
 
 
 def test_rows_say_nothing_of_training_problems_unless_marked():
-    told = {"learning_rate", "grad_norm", "rollouts", "step_time", "comm/density"}
+    told = {"learning_rate", "grad_norm", "rollouts", "comm/density"}
     for metrics in ("withheld", "uncovered"):
         world = PrivateWorld(PrivacySpec(enabled=True, noise=1.0, key="seed", metrics=metrics))
         rows = world.train(world.private(), world.server().open_round()[0])[1]
-        names = {name for row in rows for name in row if not name.startswith(("time/", "privacy/"))}
+        names = {name for row in rows for name in row if not name.startswith("privacy/")}
         own = {name for name in names if name.startswith("uncovered/")}
         assert names - own == told
         assert bool(own) == (metrics == "uncovered")
-        assert ("uncovered/reward" in own) == bool(own)
+        assert ("uncovered/reward" in own) == ("uncovered/step_time" in own) == bool(own)
 
 
 def test_after_a_crash_the_same_round_is_the_same_bytes_and_is_not_charged_again(tmp_path):

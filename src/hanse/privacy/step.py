@@ -76,10 +76,10 @@ def private_step(
     }
     watch.lap("train")
     told |= {"rollouts": float(asked.expected * asked.group_size)}
-    told |= {f"time/{phase}": seconds for phase, seconds in watch.seconds.items()}
-    told["step_time"] = sum(watch.seconds.values())
     if asked.spec.metrics == "uncovered":
         own = learnt | (rollout_metrics(groups) if groups else {}) | {"groups": float(len(groups))}
+        own |= {f"time/{phase}": seconds for phase, seconds in watch.seconds.items()}
+        own["step_time"] = sum(watch.seconds.values())  # tells how many problems were drawn
         told |= {UNCOVERED + name: value for name, value in own.items()}
     return PrivateResult(told, _signals(groups, asked, stream))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +155,11 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     assert load_nodes(path)["p"].rollouts == 2
     save_nodes(path, {}, {"p": Found(1, 12, ())})
     assert load_nodes(path)["p"].rollouts == 12
+
+
+def test_what_is_no_file_is_never_read(tmp_path):
+    """A device says that it has no bytes, and gives them without end."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero"):
+        with pytest.raises(RecipeError, match="it has no size"):
+            load_nodes(path)

@@ -77,7 +77,8 @@ def _told(seconds: float, total: float) -> str:
 
 def _by_client(data: ReportData) -> Html:
     steps = grouped(data.steps, lambda row: str(row.get("client", "")))
-    if len(steps) < 2:
+    timed = any(values(data.steps, f"time/{key}") for key in _PHASES)  # not where problems are private
+    if len(steps) < 2 or not timed:
         return Html()
     heads = ["client", "steps", *_PHASES.values(), "tokens", "mean length"]
     rows = []

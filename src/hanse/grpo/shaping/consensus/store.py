@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Any
 
 from hanse.errors import RecipeError
@@ -74,6 +75,8 @@ def load_nodes(path: str | Path, field: str = "grpo.shaping.consensus.nodes") ->
     """What a node file holds, by problem id. Raises RecipeError on `field` for a file that is none."""
     try:
         status = Path(path).stat()
+        if not S_ISREG(status.st_mode) and not S_ISDIR(status.st_mode):
+            raise ValueError("it has no size")  # reading a device or a pipe need not end
         if status.st_size > _MOST_BYTES:
             raise ValueError(f"it is larger than {_MOST_BYTES >> 20} MiB")
         return _read(Path(path), status.st_mtime_ns, status.st_size)
