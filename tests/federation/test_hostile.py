@@ -74,3 +74,15 @@ def test_a_mean_reward_that_rounds_beyond_the_largest_can_be_broadcast(count):
     fleet = Fleet(1)
     assert reasons(fleet, signal(reward_mean=1e12, samples=count)) == ["", "", ""]
     assert fleet.server.state.reward_mean == pytest.approx(1e12)
+
+
+@pytest.mark.parametrize(("weighting", "share"), [("uniform", 0.5), ("reward-std", 0.5), ("samples", 1.0)])
+def test_a_claimed_number_of_problems_does_not_own_the_mean_that_others_calibrate_by(weighting, share):
+    """At most cap / K = 2 / 4 of it is the liar's 1.0, but where the recipe counts by such claims."""
+    fleet = Fleet(4, "float32", weighting=weighting)
+    honest = fleet.round()
+    rest = [s.upload.signal for s in honest.screened[1:]]
+    others = sum(s.reward_mean * s.samples for s in rest) / sum(s.samples for s in rest)
+    again = Fleet(4, "float32", weighting=weighting)
+    assert reasons(again, signal(samples=2**39, reward_mean=1.0), 1) == [""]
+    assert again.server.state.reward_mean == pytest.approx(share + (1 - share) * others)

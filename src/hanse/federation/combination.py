@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,8 +28,8 @@ from hanse.federation.robust.combining import RobustCombination, Root, Updates, 
 from hanse.federation.rollouts import smoothed
 from hanse.federation.screening import Screened
 from hanse.federation.server_optimizer import SERVER_OPTIMIZERS, Agreement
-from hanse.federation.signal import mean_reward
-from hanse.federation.weighting import Standing, weigh
+from hanse.federation.signal import MAX_REWARD, Signal, mean_reward
+from hanse.federation.weighting import Standing, capped, normalised, weigh
 from hanse.federation.wire.layout import Layout
 from hanse.recipe.federation import FederationSpec
 
@@ -123,7 +124,8 @@ class Combination:
         state.master, state.optimizer = optimizer(self.spec.server, state.optimizer, agreement)
         now = {s.client: s.signal for s in standings_C if not s.staleness}
         state.informative = smoothed(state.informative, now)
-        state.reward_mean = mean_reward(list(now.values()))
+        cap = None if self.spec.weighting in ("samples", "fixed") else self.spec.weights.cap
+        state.reward_mean = _global_mean(list(now.values()), cap)
         return agreement
 
     def _liars(self, usable: int, refused: int) -> int:
@@ -154,3 +156,16 @@ class Combination:
         factors_C = scales(self.spec, weights_C, gathered.standings_C)
         for weight, scale, standing in zip(weights_C, factors_C, gathered.standings_C, strict=True):
             yield Contribution(weight, gathered.values(standing.client), scale)
+
+
+def _global_mean(signals_C: Sequence[Signal], cap: float | None) -> float:
+    """The mean reward that calibration goes by: by problems, but where weights are capped nobody counts more
+    than cap / K here either, as the number of problems is each client's own word."""
+    if cap is None or not signals_C:
+        return mean_reward(signals_C)
+    shares = normalised([float(one.samples) for one in signals_C])
+    if max(shares) * len(shares) <= cap:
+        return mean_reward(signals_C)
+    weights = capped(shares, cap)
+    mean = math.fsum(w * one.reward_mean for w, one in zip(weights, signals_C, strict=True))
+    return max(-MAX_REWARD, min(MAX_REWARD, mean))
