@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.clientapp import ClientApp
 
 from hanse.errors import RecipeError, RunError, UnreachableError
 from hanse.recipe.load import load_recipe
 from hanse.runs.joining import Membership, _always, _locked, _node, client_names, join_run
 from hanse.runtime.flower.client_app import client_app
+from hanse.runtime.flower.joining import Joined
 from hanse.runtime.flower.keys import KeyFolder, make_client_key, make_server_keys
 from policy.random_models import write_model
 from tests.runtime.flower.world import World
@@ -125,3 +128,12 @@ def test_a_server_that_is_gone_is_given_up(recipe, tmp_path):
     with pytest.raises(UnreachableError, match="localhost:1 does not answer") as caught:
         join_run(joining, lambda text: None)
     assert caught.value.exit_code == 7
+
+
+def test_a_client_that_is_turned_away_ends_with_the_servers_reason():
+    joined = Joined("localhost:1", None, ec.generate_private_key(ec.SECP256R1()), 0, 1, 0.0, print)
+    joined.end("its recipe differs from the server's in grpo")
+    with pytest.raises(UnreachableError, match=r"turned this client away: its recipe differs .* in grpo\."):
+        joined.run(ClientApp())
+    joined.end("")
+    joined.run(ClientApp())  # the run is over: no error

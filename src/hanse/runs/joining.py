@@ -67,7 +67,7 @@ def join_run(member: Membership, say: Callable[[str], None]) -> None:
     os.environ["FLWR_HOME"] = str(member.folder / ".flwr")
     with _locked(member.folder), closing(_node(member, index)) as node:
         say(f"{member.client} is ready.")
-        joined.run(client_app(lambda: node, partial(_always, index), joined.over.set))
+        joined.run(client_app(lambda: node, partial(_always, index), joined.end))
     say("The run is over.")
 
 

@@ -12,7 +12,7 @@ from flwr.clientapp import ClientApp
 import hanse
 from hanse.errors import EXIT_QUORUM, QuorumError
 from hanse.runtime.flower.agreement import differing, terms
-from hanse.runtime.flower.envelope import EXCHANGE, Answer, answered, introduce
+from hanse.runtime.flower.envelope import EXCHANGE, Answer, answered, introduce, read_farewell
 from hanse.runtime.flower.local_grid import LocalGrid
 from hanse.runtime.flower.roster import Roster
 from tests.end_to_end.small import StopAfter, small_recipe, without_times
@@ -231,11 +231,16 @@ class Heard(StopAfter):
     ],
 )
 def test_strangers_and_other_recipes_are_turned_away(words, why):
-    app, said = ClientApp(), []
+    app, said, told = ClientApp(), [], []
 
     @app.query("hello")
     def _hello(message, context):
         return Message(introduce(words), reply_to=message)
+
+    @app.query("farewell")
+    def _farewell(message, context):
+        told.append(read_farewell(message.content))
+        return Message(introduce({}), reply_to=message)
 
     grid, owners = LocalGrid([app]), {FIRST: 1} if words.get("client") in (0, 1) else None
     roster = Roster(grid, ["north", "south"], terms(small_recipe()), "0" * 32, 60.0, said.append, owners)
@@ -243,6 +248,7 @@ def test_strangers_and_other_recipes_are_turned_away(words, why):
         roster.refresh()
     assert roster.missing == [0, 1]
     assert len(said) == 1 and why in said[0]
+    assert len(told) == 1 and why in told[0]  # or the client would wait in vain
 
 
 def test_the_sections_that_differ_are_named():

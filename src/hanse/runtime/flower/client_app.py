@@ -7,15 +7,23 @@ from collections.abc import Callable
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from hanse.runtime.flower.envelope import Answer, EnvelopeError, answered, introduce, read_asked
+from hanse.runtime.flower.envelope import (
+    Answer,
+    EnvelopeError,
+    answered,
+    introduce,
+    read_asked,
+    read_farewell,
+)
 from hanse.runtime.flower.node import Node
 
 
 def client_app(
-    node: Callable[[], Node], client: Callable[[Context], int], farewell: Callable[[], None] | None = None
+    node: Callable[[], Node], client: Callable[[Context], int], farewell: Callable[[str], None] | None = None
 ) -> ClientApp:
     """An app that answers with `node()`, built in the process that needs it, as the client that `client`
-    finds in Flower's context. `farewell`: what to do when the server says that the run is over."""
+    finds in Flower's context. `farewell`: what to do when the server says that the run is over, or (then with
+    a reason) that this client has no part in it."""
     app = ClientApp()
 
     @app.train("exchange")
@@ -34,7 +42,7 @@ def client_app(
     @app.query("farewell")
     def _farewell(message: Message, context: Context) -> Message:
         if farewell is not None:
-            farewell()
+            farewell(read_farewell(message.content))
         return Message(introduce({"client": client(context)}), reply_to=message)
 
     return app

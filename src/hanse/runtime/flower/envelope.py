@@ -15,7 +15,7 @@ from hanse.federation.client import Rows
 from hanse.runtime.flower.metrics import read_rows, written_rows
 
 EXCHANGE, HELLO, FAREWELL = "train.exchange", "query.hello", "query.farewell"
-"""Message types: answer a frame; say who you are; the run is over."""
+"""Message types: answer a frame; say who you are; the run is over, or goes on without you."""
 MAX_REASON = 300
 _FRAME, _WORDS, _STYPE = "frame", "hanse", "hanse.frame"
 _TOKEN = re.compile(r"[0-9a-f]{32}")
@@ -45,6 +45,14 @@ def read_asked(content: RecordDict) -> tuple[bytes, str]:
     if not _TOKEN.fullmatch(token):
         raise EnvelopeError("the run's token is not one")
     return _frame(content), token
+
+
+def read_farewell(content: RecordDict) -> str:
+    """Why the server does without this client; nothing where the run is over."""
+    try:
+        return plain(bytes(_frame(content)[: 4 * MAX_REASON]).decode(errors="replace"))
+    except EnvelopeError:
+        return ""
 
 
 def answered(answer: Answer) -> RecordDict:

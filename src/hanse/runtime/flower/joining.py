@@ -43,6 +43,12 @@ class Joined:
     say: Callable[[str], None]
     over: threading.Event = field(default_factory=threading.Event)
     poll_s: float = 0.5
+    why: str = ""
+
+    def end(self, why: str) -> None:
+        """Stop answering. `why`: the server's reason for turning this client away, if it did."""
+        self.why = why
+        self.over.set()
 
     def run(self, app: ClientApp) -> None:
         """Answer with `app` until a farewell sets `over`.
@@ -65,6 +71,8 @@ class Joined:
                 self.say(f"No connection to {self.address} ({error}); trying again in {wait:.0f} s.")
                 self.over.wait(wait)
                 wait = min(2 * wait, _LONGEST_WAIT_S)
+        if self.why:
+            raise UnreachableError(_DONE_WITHOUT.format(address=self.address, why=self.why))
 
     def _connection(self) -> Connection:
         known = self.authority is not None
@@ -89,5 +97,9 @@ class Joined:
 _TURNED_AWAY = (
     "--server: {address} does not let this client in ({why}). Check that --keys holds the server's ca.pem, "
     "that the server has this client's public key, and that both clocks are right."
+)
+_DONE_WITHOUT = (
+    "--server: {address} turned this client away: {why}. Give --recipe, --client and --keys that agree with "
+    "the server's, without --set of your own, then run the same command."
 )
 _GONE = "--server: {address} does not answer ({why}). Check the address, and that the server runs."

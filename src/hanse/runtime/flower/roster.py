@@ -9,7 +9,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from hanse.runtime.flower.agreement import differing
-from hanse.runtime.flower.envelope import HELLO, EnvelopeError, ask, plain, read_words
+from hanse.runtime.flower.envelope import FAREWELL, HELLO, EnvelopeError, ask, plain, read_words
 
 Seat = tuple[int, str]
 """A node and when it was last activated: a client that was restarted sits elsewhere."""
@@ -74,17 +74,23 @@ class Roster:
         try:
             words = read_words(reply.content)
         except EnvelopeError as error:
-            self.say(f"node {seat[0]} was turned away: {error}.")
+            self._turn_away(seat, f"node {seat[0]}", f"{error}")
             return
         client = words.get("client")
         if type(client) is not int or not 0 <= client < len(self.names):
-            self.say(f"node {seat[0]} was turned away: it is no client of this run.")
+            self._turn_away(seat, f"node {seat[0]}", "it is no client of this run")
         elif self.owners is not None and self.owners.get(seat[0]) != client:
-            self.say(f"node {seat[0]} was turned away: its key is not that of {self.names[client]}.")
+            self._turn_away(seat, f"node {seat[0]}", f"its key is not that of {self.names[client]}")
         elif wrong := differing(self.terms, words.get("terms")):
             told = plain(", ".join(wrong))
-            self.say(f"{self.names[client]} was turned away: its recipe differs from the server's in {told}.")
+            self._turn_away(seat, self.names[client], f"its recipe differs from the server's in {told}")
         else:
             self._known = {s: k for s, k in self._known.items() if k != client} | {seat: client}
             self._seats[client] = seat
             self.say(f"{self.names[client]} is here.")
+
+    def _turn_away(self, seat: Seat, who: str, why: str) -> None:
+        """Tell both ends: a client that is not told would wait for its turn until the run is over."""
+        self.say(f"{who} was turned away: {why}.")
+        words = ask(why.encode(), self.token)
+        self.grid.push_messages([Message(words, dst_node_id=seat[0], message_type=FAREWELL, ttl=self.ttl)])
