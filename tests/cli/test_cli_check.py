@@ -153,3 +153,13 @@ def test_the_gpu_recipe_is_accepted_offline(tmp_path: Path) -> None:
     assert "Partition unknown here: task.path: the data set 'nlile/hendrycks-MATH-benchmark'" in output
     assert "Qwen/Qwen2.5-3B-Instruct is not on this machine" in output
     assert "The recipe is in order." in output
+
+
+def test_clients_elsewhere_are_counted_on_machines_of_their_own(tmp_path: Path) -> None:
+    output = checked(tmp_path, QUIET, "--set", "runtime.type=flower")
+    client, server = (
+        output.index(f"Memory of {whose} machine, about") for whose in ("each client's", "the server's")
+    )
+    assert "1 × 2 × 107,712 × 8 B" in output[client:server]
+    assert "5 × 2 × 107,712" not in output
+    assert "Disk of each client's machine, about" in output

@@ -265,3 +265,29 @@ def test_batch_in_words_of_the_central_learner() -> None:
     assert "(5 clients' shares of 32 pooled)" in first
     assert a_round == "A round: 5 steps × 1,280 × 1 = 6,400 completions."
     assert run.startswith("The run: 3 rounds × 5 = 15 steps a learner, 19,200 completions")
+
+
+def test_clients_elsewhere_need_memory_and_disk_of_their_own() -> None:
+    from hanse.cli import elsewhere
+
+    here = load_recipe({"federation": {"codec": "dense"}})
+    recipe = load_recipe({"runtime": {"type": "flower"}, "federation": {"codec": "dense"}})
+    client = by_name(elsewhere.memory_of_client(recipe, KNOWN))
+    server = by_name(elsewhere.memory_of_server(recipe, KNOWN))
+    assert by_name(estimate.memory(here, KNOWN))["state of the learners"] == 5 * 2 * TRAINED * 8
+    assert client["state of the learners"] == 2 * TRAINED * 8
+    assert client["weights"] == server["weights"] == KNOWN.total * 4
+    assert "state of the learners" not in server and "server's values" not in client
+    assert client["messages"] == elsewhere.SENDING * TRAINED * 4
+    assert server["messages"] == (elsewhere.SENDING + 5) * TRAINED * 4
+    assert by_name(elsewhere.disk_of_client(recipe, KNOWN)) == {"its state": 3 * TRAINED * (8 + 4)}
+    assert by_name(elsewhere.disk_of_server(recipe, KNOWN))["one round"] == TRAINED * 4
+
+
+def test_late_uploads_and_their_bases_are_counted_at_the_server() -> None:
+    from hanse.cli import elsewhere
+
+    runtime = {"type": "flower", "late": "weigh", "stale_rounds": 3}
+    server = by_name(elsewhere.memory_of_server(load_recipe({"runtime": runtime}), KNOWN))
+    assert server["bases of late uploads"] == 3 * TRAINED * 4
+    assert server["late uploads"] == 5 * TRAINED * 4

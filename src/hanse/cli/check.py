@@ -14,6 +14,7 @@ from hanse.cli.options import Overrides, RecipeFile
 
 if TYPE_CHECKING:
     from hanse.cli.estimate import Line
+    from hanse.cli.sizes import Sizes
     from hanse.recipe.model import Recipe
 
 
@@ -107,13 +108,27 @@ def _print_needs(recipe: Recipe) -> None:
         "Policy",
         [f"{known.total:,} parameters; {known.trainable:,} train ({share:.3g} %, {recipe.policy.train})."],
     )
-    _print_lines("Memory, about (activations come on top)", estimate.memory(recipe, known))
-    _print_lines("Disk, about", estimate.disk(recipe, known))
+    _print_machines(recipe, known)
     lines = estimate.traffic(recipe, known)
     if lines:
         _print_lines("Traffic", lines)
     else:
         _print_list("Traffic", [f'none: mode = "{recipe.mode}" exchanges nothing.'])
+
+
+def _print_machines(recipe: Recipe, known: Sizes) -> None:
+    """Memory and disk: of this machine, or of each where clients have machines of their own."""
+    from hanse.cli import elsewhere, estimate
+
+    if recipe.runtime.type != "flower":
+        _print_lines("Memory, about (activations come on top)", estimate.memory(recipe, known))
+        _print_lines("Disk, about", estimate.disk(recipe, known))
+        return
+    told = "about (activations come on top)"
+    _print_lines(f"Memory of each client's machine, {told}", elsewhere.memory_of_client(recipe, known))
+    _print_lines(f"Memory of the server's machine, {told}", elsewhere.memory_of_server(recipe, known))
+    _print_lines("Disk of each client's machine, about", elsewhere.disk_of_client(recipe, known))
+    _print_lines("Disk of the server's machine, about", elsewhere.disk_of_server(recipe, known))
 
 
 def _why_unknown(recipe: Recipe) -> list[str]:

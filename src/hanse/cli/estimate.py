@@ -16,7 +16,7 @@ _LOGITS = 256 << 20
 _ROWS, _CHOICES = 1024, 64 << 20
 """Without grpo.sample_batch, the sampler decodes this many completions, or vocabulary entries, at once."""
 _PROMPT_GUESS = 256
-_KEPT_ROUNDS = 2
+KEPT_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,14 @@ def learners(recipe: Recipe) -> int:
     return 1 if recipe.mode in ("central", "reward-only") else recipe.partition.clients
 
 
+def here(recipe: Recipe) -> int:
+    """How many of them keep their state on one machine."""
+    return 1 if recipe.runtime.type == "flower" else learners(recipe)
+
+
 def exchange_width(recipe: Recipe) -> int:
     """Bytes of one exchanged value. "auto": as the policy computes where all of it trains, else float32."""
-    wanted = recipe.federation.exchange_dtype
-    if wanted == "auto":
-        wanted = recipe.policy.dtype if recipe.policy.train == "full" else "float32"
-    return _WIDTH[wanted]
+    return _WIDTH[recipe.exchange_dtype]
 
 
 def memory(recipe: Recipe, sizes: Sizes) -> list[Line]:
@@ -55,13 +57,13 @@ def memory(recipe: Recipe, sizes: Sizes) -> list[Line]:
         from hanse.cli.reward_only import memory_of_reward_only
 
         return [*memory_of_reward_only(recipe, sizes), _logits(recipe, sizes, 1), _cache(recipe, sizes, 1)]
-    clients, trained = learners(recipe), sizes.trainable
+    clients, trained = here(recipe), sizes.trainable
     workers = min(recipe.runtime.workers, clients)
     hosts = workers if workers == 1 else workers + 1
-    state, what_state = _state(recipe)
+    state, what_state = client_state(recipe)
     kept = f"{clients} × 2 × {trained:,} × {state} B (this round's and the last: {what_state})"
     servers = clients if recipe.mode == "local" else 1
-    server, what_server = _server_state(recipe)
+    server, what_server = server_state(recipe)
     held = f"{servers} × {trained:,} × {server} B{what_server}"
     return [
         *policies(recipe, sizes, hosts, workers),
@@ -93,7 +95,7 @@ def policies(recipe: Recipe, sizes: Sizes, hosts: int, workers: int) -> list[Lin
     return lines
 
 
-def _state(recipe: Recipe) -> tuple[int, str]:
+def client_state(recipe: Recipe) -> tuple[int, str]:
     """Bytes a value that a learner carries from round to round, and what they are."""
     spec, width = recipe.federation_in_force, exchange_width(recipe)
     partial = spec.budget.fraction is not None or spec.budget.bits is not None
@@ -109,7 +111,7 @@ def _state(recipe: Recipe) -> tuple[int, str]:
     return sum(parts.values()), ", ".join(parts)
 
 
-def _server_state(recipe: Recipe) -> tuple[int, str]:
+def server_state(recipe: Recipe) -> tuple[int, str]:
     """Bytes a value that a server keeps from round to round, and what beside the values."""
     spec = recipe.federation_in_force
     tensors = {"plain": 0, "adam": 2, "coherent": 2}.get(spec.optimizer, 1)
@@ -157,19 +159,19 @@ def disk(recipe: Recipe, sizes: Sizes) -> list[Line]:
     if recipe.mode == "swarm":
         from hanse.cli.swarm import disk_of_swarm
 
-        return disk_of_swarm(recipe, sizes, _policy(recipe, sizes), _KEPT_ROUNDS)
+        return disk_of_swarm(recipe, sizes, _policy(recipe, sizes), KEPT_ROUNDS)
     if recipe.mode == "reward-model":
         from hanse.cli.reward_model import disk_of_reward_model
 
-        return disk_of_reward_model(recipe, sizes, _policy(recipe, sizes), _KEPT_ROUNDS)
+        return disk_of_reward_model(recipe, sizes, _policy(recipe, sizes), KEPT_ROUNDS)
     if recipe.mode == "reward-only":
         from hanse.cli.reward_only import disk_of_reward_only
 
-        return disk_of_reward_only(recipe, sizes, _policy(recipe, sizes), _KEPT_ROUNDS)
-    clients, trained = learners(recipe), sizes.trainable
+        return disk_of_reward_only(recipe, sizes, _policy(recipe, sizes), KEPT_ROUNDS)
+    clients, trained = here(recipe), sizes.trainable
     servers = clients if recipe.mode == "local" else 1
-    state, kept = _state(recipe)
-    server, _ = _server_state(recipe)
+    state, kept = client_state(recipe)
+    server, _ = server_state(recipe)
     a_round = clients * trained * state + servers * trained * server
     how = f"{clients} × {trained:,} × {state} B ({kept}) + {servers} × {trained:,} × {server} B"
     if recipe.federation_in_force.lifts:
@@ -181,7 +183,7 @@ def disk(recipe: Recipe, sizes: Sizes) -> list[Line]:
     one, how_one = _policy(recipe, sizes)
     return [
         Line("one round", a_round, how),
-        Line("rounds/ at its peak", (_KEPT_ROUNDS + 1) * a_round, f"{_KEPT_ROUNDS} kept + 1 being written"),
+        Line("rounds/ at its peak", (KEPT_ROUNDS + 1) * a_round, f"{KEPT_ROUNDS} kept + 1 being written"),
         Line("policy/, last and best", policies * one, f"{policies} × {how_one}"),
     ]
 

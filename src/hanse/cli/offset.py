@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from hanse.cli.estimate import Line, learners, participants
+from hanse.cli.estimate import Line, here, participants
 from hanse.cli.sizes import Sizes
 from hanse.recipe.model import Recipe
 
 
 def memory_of_offset(recipe: Recipe, sizes: Sizes, hosts: int, width: int) -> Line:
     """Every client's float32 sum and the server's with its newest step; each process's moved weights."""
-    clients, step = learners(recipe), _step(recipe, sizes)
+    clients, step = here(recipe), _step(recipe, sizes)
     size = (2 * clients + 1) * sizes.adapted * 4 + step * 4 + hosts * sizes.adapted * width
     how = (
         f"({clients} × 2 + 1) × {sizes.adapted:,} × 4 B (this round's and the last, and the server's) + "
@@ -20,7 +20,7 @@ def memory_of_offset(recipe: Recipe, sizes: Sizes, hosts: int, width: int) -> Li
 
 def stored_offset(recipe: Recipe, sizes: Sizes) -> tuple[int, str]:
     """Of a checkpoint: every client's sum, the server's and its newest step."""
-    sums, step = learners(recipe) + 1, _step(recipe, sizes)
+    sums, step = here(recipe) + 1, _step(recipe, sizes)
     return 4 * (sums * sizes.adapted + step), f" + ({sums} × {sizes.adapted:,} + {step:,}) × 4 B of the base"
 
 

@@ -8,19 +8,33 @@ from contextlib import closing
 
 import httpx
 import pytest
+import torch
 from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import Message
 from flwr.proto.fleet_pb2 import PushMessagesRequest
 from flwr.proto.message_pb2 import ObjectTree
 from flwr.proto.node_pb2 import Node
 
-from hanse.runtime.flower.envelope import EXCHANGE, Answer, answered, ask, read_answer, read_asked
+from hanse.federation.messages import Broadcast, max_message_bytes
+from hanse.federation.server import Server, ServerState
+from hanse.federation.wire.layout import Layout
+from hanse.recipe.federation import FederationSpec
+from hanse.runtime.flower.envelope import (
+    EXCHANGE,
+    Answer,
+    EnvelopeError,
+    answered,
+    ask,
+    read_answer,
+    read_asked,
+)
 from hanse.runtime.flower.keys import KeyFolder, make_client_key, make_server_keys
 from hanse.runtime.flower.private.chunks import CHUNK, MAX_BODY, most_objects
 from hanse.runtime.flower.private.guard import count_objects
 from hanse.runtime.flower.private.superlink import SuperLink
 from hanse.runtime.flower.private.supernode import Connection, LostError, TurnedAwayError
 from hanse.runtime.flower.serving import listen
+from tests.federation.test_server import upload
 
 LIMIT = 13 << 20
 TOKEN = "0" * 32
@@ -98,6 +112,24 @@ def test_f1_messages_of_any_size_arrive_whole_in_both_directions(reach, connecti
     state = reach.link.state
     assert (state.message_ins_store, state.object_store.store) == ({}, {})  # nothing is left behind
     assert connection.receive() is None
+
+
+def test_f1_an_update_beyond_five_mebibytes_a_tensor_is_combined_bit_for_bit(reach, connection, node):
+    layout = Layout(("w",), (((3 << 20) + 1,),), "bfloat16")  # 6 MiB and two bytes
+    values = torch.randn(layout.numel, generator=torch.Generator().manual_seed(0)).bfloat16()
+    server = Server(FederationSpec(codec="dense"), layout, [0], ServerState(torch.zeros(layout.numel)))
+    name = reach.push(node, server.open_round()[0])
+    message = connection.receive()
+    opened = Broadcast.from_bytes(read_asked(message.content)[0], max_bytes=LIMIT)
+    frame = upload(opened, 0, values)
+    connection.send(Message(answered(Answer(frame)), reply_to=message))
+    (reply,) = reach.link.grid.pull_messages([name])
+    limit = max_message_bytes(layout.numel, layout.dtype)
+    server.close_round({0: read_answer(reply.content, max_bytes=limit).frame})
+    assert torch.equal(server.state.master, values.float())
+    larger = upload(opened, 0, torch.zeros(2 * layout.numel, dtype=torch.bfloat16))
+    with pytest.raises(EnvelopeError, match=f"^{len(larger)} bytes; at most {limit} are honest$"):
+        read_answer(answered(Answer(larger)), max_bytes=limit)
 
 
 def test_f1_a_message_that_is_shown_before_its_parts_are_there_is_waited_for(reach, connection, node):
