@@ -35,8 +35,10 @@ def test_the_options_are_those_of_a_recipe():
         key: float(value) if "." in value else int(value)
         for key, value in re.findall(r"^(\w+) = ([\d.]+)", text, re.MULTILINE)
     }
-    assert sorted(runtime) == ["deadline_s", "over_select", "patience", "quorum"]
-    document = {"runtime": {"type": "flower", **runtime}, "federation": {"participation": 0.6}}
+    options = ["deadline_s", "over_select", "patience", "quorum", "stale_rounds", "staleness"]
+    assert sorted(runtime) == options
+    late = {"late": "weigh"} if 'late = "weigh"' in text else {}
+    document = {"runtime": {"type": "flower", **late, **runtime}, "federation": {"participation": 0.6}}
     assert load_recipe(document).runtime.over_select == 2
     assert_refused(document | {"federation": {}}, "runtime.over_select", "over the 5", "over_select = 0")
 
