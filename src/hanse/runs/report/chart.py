@@ -103,14 +103,15 @@ def _line(series: Series, x_axis: Axis, y_axis: Axis) -> Html:
     ]
     path = "L".join(f"{left:.1f} {top:.1f}" for left, top, _, _ in placed)
     line = tag("path", d=f"M{path}", class_=series.style)
-    if len(placed) > _MOST_MARKS or series.look == "faint":
+    alone = len(placed) == 1
+    if len(placed) > _MOST_MARKS or (series.look == "faint" and not alone):
         return line
     marks = [
         tag(
             "path",
             tag("title", f"{series.name}, round {x:g}: {short(y)}"),
             d=f"M{left:.1f} {top:.1f}h0",
-            class_=f"{series.style} mark",
+            class_=f"{series.style} mark{' alone' if alone else ''}",
         )
         for left, top, x, y in placed
     ]
