@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from flwr.app import Message
 from flwr.clientapp import ClientApp
 
 from hanse.recipe.load import dump_recipe
+from hanse.recipe.model import Recipe
 from hanse.runs.api import Run
 from hanse.runs.folder import RunFolder
 from hanse.runtime.flower.agreement import terms
@@ -57,38 +58,44 @@ def garbage(over: threading.Event | None = None) -> ClientApp:
 
 
 class Town:
-    """Processes in groups of their own, all of them gone at the end."""
+    """Processes in groups of their own, all of them gone at the end. `hosts`: names and addresses of the
+    server; `inside`: of a party, what its command is run by."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self,
+        path: Path,
+        recipe: Recipe = RECIPE,
+        hosts: Sequence[str] = ("localhost",),
+        inside: Callable[[str], Sequence[str]] = lambda party: (),
+    ) -> None:
+        self.inside = inside
         self.path, self.keys = path, KeyFolder(path / "keys")
         self.groups: list[subprocess.Popen[bytes]] = []
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = str(free.getsockname()[1])
-        make_server_keys(self.keys, ["localhost"])
+        make_server_keys(self.keys, list(hosts))
         for name in NAMES:
             make_client_key(self.keys, name)
         self.recipe = path / "recipe.toml"
-        self.recipe.write_text(dump_recipe(RECIPE))
+        self.recipe.write_text(dump_recipe(recipe))
 
-    def start(self, *words: str) -> subprocess.Popen[bytes]:
+    def start(self, *words: str, party: str = "server") -> subprocess.Popen[bytes]:
         with (self.path / f"{len(self.groups)}-{words[0]}.log").open("wb") as log:
-            command = [sys.executable, "-m", "hanse", *words]
+            command = [*self.inside(party), sys.executable, "-m", "hanse", *words]
             process = subprocess.Popen(
                 command, cwd=self.path, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
         self.groups.append(process)
         return process
 
-    def serve(self) -> subprocess.Popen[bytes]:
+    def serve(self, address: str = "127.0.0.1") -> subprocess.Popen[bytes]:
         keys = str(self.keys.path)
-        return self.start(
-            "serve", str(self.recipe), "--keys", keys, "--host", "127.0.0.1", "--port", self.port
-        )
+        return self.start("serve", str(self.recipe), "--keys", keys, "--host", address, "--port", self.port)
 
-    def join(self, name: str) -> subprocess.Popen[bytes]:
-        server = ("--server", f"localhost:{self.port}", "--recipe", str(self.recipe))
-        return self.start("join", *server, "--client", name, "--keys", str(self.keys.path))
+    def join(self, name: str, host: str = "localhost") -> subprocess.Popen[bytes]:
+        server = ("--server", f"{host}:{self.port}", "--recipe", str(self.recipe))
+        return self.start("join", *server, "--client", name, "--keys", str(self.keys.path), party=name)
 
     def join_with_garbage(self) -> threading.Thread:
         authority, key = self.keys.authority.read_bytes(), self.keys.client_key("client-3")
