@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 from hanse.adversary.liars import Liars
 from hanse.federation.lateness import counts_of
 from hanse.federation.sending import Outbox
-from hanse.grpo.evaluation import EvaluationJob, LevelResult
-from hanse.policy.policy import Policy
 from hanse.recipe.model import Recipe
 from hanse.runs.building import Elsewhere
 from hanse.runs.cohorts import build_cohorts, exchange, load_cohorts, save_cohorts
+from hanse.runs.hosted import Hosted
 from hanse.runs.models import Model, current_models
 from hanse.runs.quorum import Asked, meet_quorum
 from hanse.runs.rows import (
@@ -28,7 +26,7 @@ from hanse.runs.rows import (
 )
 from hanse.runs.spending import Spending
 from hanse.runs.suspects import refusals_of, suspects
-from hanse.runs.training import RoundResult, export_policy
+from hanse.runs.training import RoundResult
 from hanse.runtime.base import Runtime
 from hanse.runtime.host import Host
 from hanse.runtime.local import InTurn
@@ -36,10 +34,9 @@ from hanse.runtime.lying import Lying
 from hanse.runtime.pool import ProcessPool
 from hanse.runtime.probe import auditor_of
 from hanse.runtime.root import RootTrainer
-from hanse.tasks.problem import Problem, Split
 
 
-class FederatedTraining:
+class FederatedTraining(Hosted):
     """Clients in a runtime, and their servers here. `idle`: nobody will train, so most clients may stay
     away."""
 
@@ -121,22 +118,6 @@ class FederatedTraining:
 
     def models(self) -> list[Model]:
         return current_models(self.cohorts, self.runtime, self.names)
-
-    def evaluate(self, model: Model, jobs: Sequence[EvaluationJob]) -> list[LevelResult]:
-        return self.runtime.evaluate(model.values, jobs)
-
-    def policies(self) -> list[Policy]:
-        return [self.host.policy]
-
-    def policy(self, model: Model) -> Policy:
-        self.host.policy.load(model.values)
-        return self.host.policy
-
-    def export(self, model: Model, folder: Path, card: str) -> str:
-        return export_policy(self.policy(model), folder, card)
-
-    def levels(self, split: Split) -> dict[str, list[Problem]]:
-        return self.host.levels(split)
 
     def save(self, folder: Path) -> None:
         save_cohorts(folder, self.cohorts)

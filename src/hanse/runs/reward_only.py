@@ -15,26 +15,24 @@ from hanse.federation.client import Rows
 from hanse.federation.draw import Draw
 from hanse.federation.reward_only.jury import Jury, JuryState
 from hanse.federation.reward_only.messages import FloatArray
-from hanse.grpo.evaluation import EvaluationJob, LevelResult
 from hanse.grpo.step import grpo_step
-from hanse.policy.policy import Policy
 from hanse.policy.sampler import Sampler
 from hanse.recipe.model import Recipe
+from hanse.runs.hosted import Hosted
 from hanse.runs.models import Model
 from hanse.runs.report.reading import SERVER
 from hanse.runs.rows import Row, round_row, step_rows, take_errors
-from hanse.runs.training import RoundResult, export_policy
+from hanse.runs.training import RoundResult
 from hanse.runtime.base import Runtime
 from hanse.runtime.host import Host, client_data, fitting
 from hanse.runtime.local import InTurn
 from hanse.runtime.pool import ProcessPool
 from hanse.runtime.state import learner_fields, learner_of, learner_tensors, load_tensors, save_tensors
-from hanse.tasks.problem import Problem, Split
 
 _FILE = "server-0000.safetensors"
 
 
-class RewardOnlyTraining:
+class RewardOnlyTraining(Hosted):
     """The server here, its clients in a host of their own or in processes. `idle`: only to evaluate."""
 
     def __init__(self, recipe: Recipe, start: Path | None, names: list[str], *, idle: bool = False) -> None:
@@ -98,22 +96,6 @@ class RewardOnlyTraining:
 
     def models(self) -> list[Model]:
         return [Model(self.host.policy.parameters.master.to("cpu", copy=True))]
-
-    def evaluate(self, model: Model, jobs: Sequence[EvaluationJob]) -> list[LevelResult]:
-        return self.runtime.evaluate(model.values, jobs)
-
-    def policies(self) -> list[Policy]:
-        return [self.host.policy]
-
-    def policy(self, model: Model) -> Policy:
-        self.host.policy.load(model.values)
-        return self.host.policy
-
-    def export(self, model: Model, folder: Path, card: str) -> str:
-        return export_policy(self.policy(model), folder, card)
-
-    def levels(self, split: Split) -> dict[str, list[Problem]]:
-        return self.host.levels(split)
 
     def save(self, folder: Path) -> None:
         state, learner = self.jury.state, self.host.learner.state
