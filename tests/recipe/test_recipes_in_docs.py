@@ -11,6 +11,7 @@ import pytest
 from hanse.recipe.advice import advice
 from hanse.recipe.audit import AuditSpec
 from hanse.recipe.load import load_recipe
+from hanse.recipe.public import PublicSpec
 from hanse.recipe.robust import RobustName, RobustSpec
 from hanse.recipe.secure import SecureSpec
 
@@ -21,6 +22,7 @@ PAGES = (
     "fedgrpo.md",
     "fedmoa.md",
     "hostile-clients.md",
+    "pubswap.md",
     "reward-model.md",
     "rivals.md",
     "robust.md",
@@ -46,6 +48,7 @@ def test_every_option_of_the_federation_is_described_somewhere() -> None:
         spec.BudgetSpec,
         spec.ScreeningSpec,
         AuditSpec,
+        PublicSpec,
         RobustSpec,
         SecureSpec,
         spec.FederationSpec,

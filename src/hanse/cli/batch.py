@@ -51,6 +51,10 @@ def _run(recipe: Recipe) -> list[str]:
         f"The run: {recipe.rounds} rounds × {grpo.local_steps} = {recipe.rounds * grpo.local_steps} steps a "
         f"learner, {whole:,} completions, at most {whole * grpo.max_new_tokens:,} new tokens.",
     ]
+    if recipe.federation_in_force.public.on:
+        from hanse.cli.public import public_in_words
+
+        lines += public_in_words(recipe)
     own, clients = recipe.reward_only.own_steps, recipe.partition.clients
     if recipe.mode == "reward-only" and own:
         before = own * total * clients

@@ -231,11 +231,25 @@ def traffic(recipe: Recipe, sizes: Sizes) -> list[Line]:
         lifted, how_lifted = sent_offset(recipe, sizes)
         down, how_down = down + lifted, how_down + how_lifted
     how = f"{recipe.rounds} rounds" if up != down else f"2 × {recipe.rounds} rounds"
+    whole, answers = (up + down) * recipe.rounds, _answers(recipe)
+    if answers:
+        steps = recipe.federation.public.steps(recipe.rounds)
+        whole, how = whole + steps * sum(line.size for line in answers), f"{how}, answers {steps} times"
     return [
         Line("up, a round", up, how_up),
         Line("down, a round", down, how_down),
-        Line("both, whole run", (up + down) * recipe.rounds, how),
+        *answers,
+        Line("both, whole run", whole, how),
     ]
+
+
+def _answers(recipe: Recipe) -> list[Line]:
+    """Those to public problems that travel."""
+    if not recipe.federation.public.on or recipe.federation.public.most == 0:
+        return []
+    from hanse.cli.public import traffic_of_public
+
+    return traffic_of_public(recipe)
 
 
 def participants(recipe: Recipe) -> int:
