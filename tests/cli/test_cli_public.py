@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hanse.cli import estimate
 from hanse.cli.batch import batch_in_words
+from hanse.cli.partition import partition_or_reason
 from hanse.cli.sizes import Sizes
 from hanse.federation.public.messages import Limits, Pool, Shown
 from hanse.recipe.load import load_recipe
@@ -52,3 +53,12 @@ def test_nothing_is_said_where_nothing_travels():
 def test_the_batch_counts_public_rollouts():
     assert "Public steps: 2, each 10 problems × 4 × 6 = 240 completions on top." in batch_in_words(recipe())
     assert "Public" not in " ".join(batch_in_words(recipe(every=0)))
+
+
+def test_the_table_of_problems_is_without_those_that_are_public():
+    def total(**public) -> int:
+        table, _ = partition_or_reason(recipe(**public))
+        assert table is not None
+        return int(list(table.columns[1].cells)[-1].replace(",", ""))
+
+    assert total(every=0) - total() >= 64

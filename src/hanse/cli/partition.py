@@ -34,7 +34,13 @@ def partition_or_reason(recipe: Recipe) -> tuple[Table | None, str]:
         return None, f"unknown here: {error}"
     if recipe.partition.by == "own":
         return None, f"each of the {recipe.partition.clients} clients brings its own"
-    clients = build_partition(recipe.partition, task.problems("train"), recipe.seed)
+    held = recipe.federation_in_force.audit.owns or recipe.federation_in_force.public.on
+    if held:
+        from hanse.runtime.host import client_data  # slow: it knows models
+
+        clients = client_data(recipe, task)
+    else:
+        clients = build_partition(recipe.partition, task.problems("train"), recipe.seed)
     rows = partition_table(clients, recipe.evaluation.level_column)
     aside = {split: len(task.problems(split)) for split in ("validation", "held_out")}
     return _table(recipe, rows, aside["validation"], aside["held_out"]), ""
