@@ -244,6 +244,23 @@ def test_a_reply_that_never_becomes_whole_is_waited_for_without_blocking(reach, 
     reach.link.state.delete_messages({name})
 
 
+def test_f1_a_reply_that_is_arriving_outlives_its_node(reach, node):
+    """The parts of a large one take a while; its node may be away meanwhile."""
+    name, late = reach.push(node, b"x"), []
+    with closing(reach.connect()) as connection:
+        message, push = _soon(connection), connection._push
+        connection._push = lambda *parts: late.append(parts)
+        connection.send(Message(answered(Answer(b"y" * 100)), reply_to=message))
+        assert reach.link.grid.pull_messages([name]) == []
+        reach.link.state.deactivate_node(node)
+        assert reach.link.grid.pull_messages([name]) == []  # no word of a node that is away
+        reach.link.state.activate_node(node, 10.0)
+        for parts in late:
+            push(*parts)
+        (reply,) = reach.link.grid.pull_messages([name])
+    assert read_answer(reply.content, max_bytes=LIMIT).frame == b"y" * 100
+
+
 def test_the_parts_of_a_message_are_counted_up_to_a_limit():
     wide = ObjectTree(object_id="0", children=[ObjectTree(object_id="1")] * 200)
     assert count_objects(wide, 100) == 101

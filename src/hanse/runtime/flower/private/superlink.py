@@ -148,7 +148,8 @@ class LinkGrid(OwnGrid):
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
         asked = set(message_ids)
-        known = {name for name in asked if name in self.state.message_ins_store}
+        # a reply that is on its way stays what it is, even where its node goes away in the meantime
+        known = {name for name in asked - set(self._arriving) if name in self.state.message_ins_store}
         replies = []
         for reply in self.state.get_message_res(known, self._run.run_id) if known else ():
             if reply.has_error() and not self._tree(reply):
