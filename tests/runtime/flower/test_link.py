@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 
 import httpx
 import pytest
 import torch
 from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import Message
+from flwr.clientapp import ClientApp
 from flwr.proto.fleet_pb2 import PushMessagesRequest
 from flwr.proto.message_pb2 import ObjectTree
 from flwr.proto.node_pb2 import Node
 
+from hanse.errors import UnreachableError
 from hanse.federation.messages import Broadcast, max_message_bytes
 from hanse.federation.server import Server, ServerState
 from hanse.federation.wire.layout import Layout
@@ -28,11 +30,18 @@ from hanse.runtime.flower.envelope import (
     read_answer,
     read_asked,
 )
+from hanse.runtime.flower.joining import Joined
 from hanse.runtime.flower.keys import KeyFolder, make_client_key, make_server_keys
 from hanse.runtime.flower.private.chunks import CHUNK, MAX_BODY, most_objects
 from hanse.runtime.flower.private.guard import count_objects
 from hanse.runtime.flower.private.superlink import SuperLink
-from hanse.runtime.flower.private.supernode import Connection, LostError, TurnedAwayError
+from hanse.runtime.flower.private.supernode import (
+    Connection,
+    LostError,
+    OtherTransportError,
+    TurnedAwayError,
+    encrypts,
+)
 from hanse.runtime.flower.serving import listen
 from tests.federation.test_server import upload
 
@@ -190,6 +199,45 @@ def test_a_server_of_another_authority_is_not_trusted(reach, tmp_path):
     make_server_keys(other, ["localhost"])
     with pytest.raises(TurnedAwayError, match="certificate"):
         reach.connect(authority=other.authority.read_bytes())
+
+
+@pytest.fixture
+def in_clear():
+    """The address of a server that answers in clear, whatever it is sent."""
+    listening = listen("127.0.0.1", 0)
+    listening.listen()
+    threading.Thread(target=_answer_in_clear, args=(listening,), daemon=True).start()
+    yield f"127.0.0.1:{listening.getsockname()[1]}"
+    listening.close()
+
+
+def _answer_in_clear(listening):
+    with suppress(OSError):  # closed
+        while True:
+            with listening.accept()[0] as arrived:
+                arrived.recv(1 << 16)
+                arrived.sendall(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
+
+
+def test_a_client_in_clear_is_told_that_the_server_encrypts(reach):
+    reach.connect().close()
+    key = ec.generate_private_key(ec.SECP384R1())
+    with pytest.raises(OtherTransportError, match=r"^it encrypts, and this client does not$"):
+        Connection(reach.address, None, key, known=False, max_bytes=LIMIT)
+
+
+def test_a_client_that_encrypts_is_told_that_the_server_does_not(reach, in_clear):
+    key = ec.generate_private_key(ec.SECP384R1())
+    assert not encrypts(in_clear)
+    with pytest.raises(OtherTransportError, match=r"^it does not encrypt, and this client does$"):
+        Connection(in_clear, reach.folder.authority_pem(), key, known=True, max_bytes=LIMIT)
+
+
+def test_the_one_who_joins_is_told_what_to_give(in_clear, reach):
+    key = ec.generate_private_key(ec.SECP384R1())
+    joined = Joined(in_clear, reach.folder.authority_pem(), key, 0, LIMIT, 60.0, lambda text: None)
+    with pytest.raises(UnreachableError, match="Give --keys DIR to both, or --insecure to both"):
+        joined.run(ClientApp())
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,12 @@ from flwr.app import Context, RecordDict
 from flwr.clientapp import ClientApp
 
 from hanse.errors import RecipeError, UnreachableError
-from hanse.runtime.flower.private.supernode import Connection, LostError, TurnedAwayError
+from hanse.runtime.flower.private.supernode import (
+    Connection,
+    LostError,
+    OtherTransportError,
+    TurnedAwayError,
+)
 
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 30.0
@@ -64,6 +69,8 @@ class Joined:
                     self._answer(connection, app)
             except TurnedAwayError as error:
                 raise UnreachableError(_TURNED_AWAY.format(address=self.address, why=error)) from error
+            except OtherTransportError as error:
+                raise UnreachableError(_OTHERWISE.format(address=self.address, why=error)) from error
             except LostError as error:
                 since = time.monotonic() if wait == _FIRST_WAIT_S else since
                 if time.monotonic() - since + wait > self.patience_s:
@@ -97,6 +104,10 @@ class Joined:
 _TURNED_AWAY = (
     "--server: {address} does not let this client in ({why}). Check that --keys holds the server's ca.pem, "
     "that the server has this client's public key, and that both clocks are right."
+)
+_OTHERWISE = (
+    "--server: {address} and this client cannot talk: {why}. Give --keys DIR to both, or --insecure to both, "
+    "then run the same command."
 )
 _DONE_WITHOUT = (
     "--server: {address} turned this client away: {why}. Give --recipe, --client and --keys that agree with "

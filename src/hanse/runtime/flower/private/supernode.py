@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TypeVar
 
@@ -50,6 +51,9 @@ HEARTBEAT_S = 10.0
 """Flower's shortest; a node that misses two is away."""
 PARTS_S, _PART_POLL_S = 60.0, 0.05
 """How long a message's parts may take to be there once it is shown, and seconds between looks."""
+_NOT_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"}
+"""How OpenSSL calls an answer in clear."""
+_PROBE_S = 5.0
 _CLOSED = {401, 403, 409, 412}
 """HTTP codes by which a server that works does not let a node in."""
 
@@ -69,11 +73,16 @@ class TurnedAwayError(Exception):
     """The server is not the one that the certificate is for, or does not let this node in."""
 
 
+class OtherTransportError(Exception):
+    """One end encrypts and the other does not."""
+
+
 class Connection:
     """An activated node. Close it, or use it within `contextlib.closing`.
 
     `authority`: the certificate, PEM, that the server's must be signed by; None: no TLS. `known`: whether the
-    server knows the key already; if not, the node registers it. Raises LostError, TurnedAwayError.
+    server knows the key already; if not, the node registers it. Raises LostError, TurnedAwayError and
+    OtherTransportError.
     """
 
     def __init__(
@@ -85,7 +94,7 @@ class Connection:
         known: bool,
         max_bytes: int,
     ) -> None:
-        self._most = most_objects(max_bytes)
+        self._most, self._address, self._encrypts = most_objects(max_bytes), address, authority is not None
         signing = NodeAuthHttpInterceptor(key, key.public_key())
         self._client = FleetHttpClient.from_server_address(
             address, authority is None, authority, [RuntimeVersionHttpInterceptor("SuperNode"), signing]
@@ -102,9 +111,9 @@ class Connection:
                 self._call(self._client.RegisterNode, RegisterNodeFleetRequest(public_key=public))
             asked = ActivateNodeRequest(public_key=public, heartbeat_interval=HEARTBEAT_S)
             return int(self._call(self._client.ActivateNode, asked).node_id)
-        except LostError as error:
+        except (LostError, TurnedAwayError, OtherTransportError) as error:
             self._client.close()
-            if error.status in _CLOSED:
+            if isinstance(error, LostError) and error.status in _CLOSED:
                 raise TurnedAwayError(f"HTTP {error.status}") from error
             raise
 
@@ -187,9 +196,18 @@ class Connection:
         except httpx.HTTPError as error:
             if _distrusted(error):
                 raise TurnedAwayError(str(error)) from error
+            if why := self._mismatched(error):
+                raise OtherTransportError(why) from error
             raise LostError(str(error) or type(error).__name__) from error
         except RuntimeError as error:
             raise LostError(str(error)) from error
+
+    def _mismatched(self, error: httpx.HTTPError) -> str:
+        """Why the two ends cannot talk, where one encrypts and the other does not; else nothing."""
+        if self._encrypts:
+            return "it does not encrypt, and this client does" if _in_clear(error) else ""
+        broken = isinstance(error, httpx.RemoteProtocolError) and encrypts(self._address)
+        return "it encrypts, and this client does not" if broken else ""
 
     def close(self) -> None:
         self._over.set()
@@ -198,10 +216,30 @@ class Connection:
         self._client.close()
 
 
-def _distrusted(error: BaseException | None) -> bool:
+def encrypts(address: str) -> bool:
+    """Whether what listens there answers the beginning of TLS, with whatever certificate."""
+    host, _, port = address.rpartition(":")
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), _PROBE_S) as plain:
+            context.wrap_socket(plain).close()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _distrusted(error: BaseException) -> bool:
     """Whether it comes of a certificate that the authority does not vouch for."""
+    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _causes(error))
+
+
+def _in_clear(error: BaseException) -> bool:
+    """Whether TLS was begun with a server that answered in clear."""
+    return any(isinstance(cause, ssl.SSLError) and cause.reason in _NOT_TLS for cause in _causes(error))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return True
+        yield error
         error = error.__cause__ or error.__context__
-    return False
