@@ -39,6 +39,8 @@ def test_a_round_without_one_usable_upload_ends_the_run(tmp_path):
     with pytest.raises(QuorumError, match="non-finite") as failure:
         hanse.train(small_recipe("grpo.lr=3e38"), out=tmp_path)
     assert failure.value.exit_code == 5
+    (folder,) = tmp_path.iterdir()
+    assert str(failure.value).endswith(f"The last round is kept. Continue with: hanse resume {folder}")
 
 
 def test_a_recipe_edited_into_another_policy_is_not_resumed(tmp_path):

@@ -75,7 +75,8 @@ class RewardOnlyTraining(Hosted):
         refused = self.jury.take_refused()
         told = [f"{self.names[client]}: reply refused: {reason}" for client, reason in refused]
         if all(step.get("reward") is None for step in steps):
-            raise QuorumError(f"round {number}: nobody scored a candidate. {'; '.join(told[:5])}")
+            why = f" {'; '.join(told[:5])}." if told else ""
+            raise QuorumError(f"round {number}: nobody scored a candidate.{why} The last round is kept.")
         up, down = self.jury.state.bytes_up - up, self.jury.state.bytes_down - down
         columns = client_columns(self.names, self.jury.take_given(), refused)
         return self._result(number, steps, told, columns | {"comm/bytes_up": up, "comm/bytes_down": down})

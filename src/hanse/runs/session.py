@@ -10,7 +10,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from hanse.errors import RecipeError, RunError
+from hanse.errors import QuorumError, RecipeError, RunError
 from hanse.recipe.model import Recipe
 from hanse.runs.building import Elsewhere, build_training
 from hanse.runs.environment import environment
@@ -52,10 +52,12 @@ class Session:
         """Train to the end and return the summary."""
         try:
             return self._locked_run()
+        except QuorumError as error:
+            raise QuorumError(f"{error} Continue with: hanse resume {self.folder.path}") from error
         except (OSError, SafetensorError) as error:
             raise RunError(
                 f"{self.folder.path} cannot be written or read: {error}. The last complete round is kept: "
-                "make room or mend it, then run `hanse resume`."
+                f"make room or mend it, then: hanse resume {self.folder.path}"
             ) from error
 
     def _locked_run(self) -> dict[str, Any]:

@@ -124,7 +124,7 @@ class OverGrid:
             raise QuorumError(
                 f"{here} of {len(self.names)} clients came within {self.deadline_s:g} s "
                 f"(runtime.deadline_s), and {self.needed} are needed (runtime.quorum). Missing: "
-                f"{self._missing()}. Bring them back, then run `hanse resume`."
+                f"{self._missing()}. Bring them back."
             )
         self._gathered = True
 
