@@ -45,9 +45,10 @@ class Levels:
         return cls(list(levels("validation")), list(levels("held_out")), clients, sizes)
 
     def partition_rows(self) -> list[dict[str, Any]]:
-        """One row a client: its problems, in all and by level."""
+        """One row a client: its problems, in all and by level; of those that it keeps to itself, nothing."""
         return [
-            {**counts, "client": name, "problems": self.sizes[name]} for name, counts in self.clients.items()
+            {**counts, "client": name} | ({"problems": size} if (size := self.sizes[name]) else {})
+            for name, counts in self.clients.items()
         ]
 
     @property

@@ -231,9 +231,12 @@ def _guarantee(summary: Mapping[str, Any]) -> str:
 
 
 def _owners(partition: Sequence[Mapping[str, Any]]) -> str:
-    """Training problems by owner and level."""
+    """Training problems by owner and level; where clients brought their own, only who they were."""
     if not partition:
         return ""
+    if all(row.get("problems") is None for row in partition):
+        who = ", ".join(_inline(str(row["client"])) for row in partition)
+        return f"## Who owned the problems\n\nEach client brought its own and kept them: {who}."
     names = list(dict.fromkeys(key for row in partition for key in row if key not in ("client", "problems")))
     names = names if len(names) <= _MOST_COLUMNS else []
     heads = ["owner", "problems", *map(name_level, names)]

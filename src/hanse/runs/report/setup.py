@@ -14,6 +14,10 @@ from hanse.runs.report.tables import table
 
 def partition(data: ReportData) -> Section:
     rows = [row for row in data.partition if row.get("client") is not None]
+    if rows and all(known(row.get("problems")) is None for row in rows):
+        who = ", ".join(str(row["client"]) for row in rows)
+        text = f"Each client brought its own problems and kept them: {who}."
+        return section("partition", "Who owned what", tag("p", text))
     names = list(dict.fromkeys(name for row in rows for name in _counts(row)))
     body = [
         [str(row["client"]), whole(row.get("problems")), *(_cell(_counts(row), name) for name in names)]
