@@ -78,12 +78,17 @@ def build_cohorts(
     return [Cohort(server([i for i in range(len(names)) if i not in absent]))]
 
 
-def exchange(cohorts: list[Cohort], runtime: Runtime) -> tuple[list[RoundRecord], dict[int, Rows]]:
-    """One round of all cohorts: what it did, and the metrics of each client's local steps."""
+def exchange(
+    cohorts: list[Cohort], runtime: Runtime, silent: set[int] | None = None
+) -> tuple[list[RoundRecord], dict[int, Rows]]:
+    """One round of all cohorts: what it did, and the metrics of each client's local steps. `silent`: takes
+    the clients that were asked and did not answer."""
     rows: dict[int, Rows] = {}
 
     def send(messages: Mapping[int, bytes]) -> dict[int, bytes]:
         answers = runtime.exchange(messages)
+        if silent is not None:
+            silent.update(messages.keys() - answers.keys())
         cohorts[0].server.late.hear(runtime.late())  # one server wherever clients may be late
         for client, (_, steps) in answers.items():
             rows.setdefault(client, []).extend(steps)

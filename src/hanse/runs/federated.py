@@ -19,6 +19,7 @@ from hanse.runs.rows import (
     exchanged,
     refusals,
     round_row,
+    silences,
     sparsity,
     step_rows,
     take_errors,
@@ -52,7 +53,7 @@ class FederatedTraining(Hosted):
     ) -> None:
         self.recipe, self.names, self.idle = recipe, names, idle
         self._elsewhere, self._accounts = elsewhere, accounts
-        self.spending = Spending(recipe)
+        self.spending, self.silent = Spending(recipe), set[int]()
         self._open = ExitStack()
         self.host, self.runtime = self._build(start)
         auditor = None if idle else auditor_of(recipe, self.host)
@@ -102,6 +103,7 @@ class FederatedTraining(Hosted):
         steps = step_rows(number, answers, self.names)
         row = round_row(number, answers, records, self.names) | sparsity(records, self.cohorts)
         row = self.spending.honest(row) | self.spending.columns(answers, self.names)
+        row |= silences(self.silent, self.recipe, self.names)
         row |= {"comm/bytes_up": met.up, "comm/bytes_down": met.down}
         if met.missed:
             row["federation/missed_quorum"] = met.missed
@@ -110,7 +112,8 @@ class FederatedTraining(Hosted):
 
     def _asked(self) -> Asked:
         """Each cohort asked once for its round."""
-        records, answers = exchange(self.cohorts, self.runtime)
+        self.silent = set()
+        records, answers = exchange(self.cohorts, self.runtime, self.silent)
         up, down = exchanged(records, self.recipe.mode)
         needed = [cohort.server.least for cohort in self.cohorts]
         told = [*refusals(records, self.names), *self.runtime.notices()]

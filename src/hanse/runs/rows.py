@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hanse.federation.client import Rows
 from hanse.federation.public.round import LEFT_OUT
 from hanse.federation.records import PublicRecord, RoundRecord, SecureRecord
 from hanse.grpo.step import ERRORS, mean_metrics
+from hanse.recipe.model import Recipe
 from hanse.runs.cohorts import Cohort
 
 Row = dict[str, Any]
@@ -107,6 +108,14 @@ def take_left_out(answers: Mapping[int, Rows], names: Sequence[str]) -> list[str
                 found[names[peer] if peer < len(names) else f"client {peer}"] += number
                 metrics["public/left_out"] = metrics.get("public/left_out", 0.0) + number
     return [f"{who}: public answers left out by its peers, as not correct: {n}" for who, n in found.items()]
+
+
+def silences(silent: Collection[int], recipe: Recipe, names: Sequence[str]) -> Row:
+    """Clients that were asked in this round and gave no answer in time. Where more are drawn than are needed,
+    those that were only slower than others are not told from the rest, so nobody is named."""
+    if recipe.runtime.over_select:
+        return {}
+    return {f"clients/{names[client]}/silent": 1 for client in sorted(silent)}
 
 
 def _public_columns(public: PublicRecord) -> Row:

@@ -61,3 +61,27 @@ def test_judges_are_told_by_competence_and_the_server_is_none_of_them():
     assert "Clients here score" in told and "how well a client" not in told
     found = str(health(page))
     assert "the reply of b was refused: late" in found and "1 reply of clients" in found
+
+
+def test_a_client_that_did_not_answer_is_a_warning_and_a_column():
+    heard, silent = {"clients/a/reward": 0.5}, {"clients/b/silent": 1}
+    page = data({"round": 0}, *({"round": n, **heard, **(silent if n < 3 else {})} for n in range(1, 5)))
+    page = replace(page, summary={"warnings": []})
+    told = str(health(page))
+    assert "Warning: client b gave no answer in 2 of 4 rounds: it was away" in told
+    assert "client a gave" not in told and "No warnings." not in told
+    assert ">no answer<" in heads(page)
+
+
+def test_where_everybody_answered_there_is_no_warning():
+    page = replace(data({"round": 1, "clients/a/reward": 0.5}), summary={"warnings": []})
+    assert "No warnings." in str(health(page))
+    assert ">no answer<" not in heads(page)
+
+
+def test_of_many_silent_clients_those_that_were_silent_most_are_named():
+    rounds = [{"round": n} | {f"clients/c{k}/silent": 1 for k in range(12) if k >= 12 - n} for n in range(13)]
+    told = str(health(data(*rounds)))
+    assert "client c11 gave no answer in 12 of 12 rounds" in told
+    assert "client c2 gave no answer in 3 of" in told
+    assert "client c1 gave" not in told and "2 more clients gave no answer at times." in told

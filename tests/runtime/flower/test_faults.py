@@ -82,6 +82,9 @@ def test_a_client_that_leaves_is_not_waited_for_and_one_that_returns_takes_part(
     run = world.train(flower_recipe(runtime={"quorum": 1}, rounds=4), tmp_path)
     there = ["clients/level-2/weight" in row for row in run.metrics("round")[1:]]
     assert there[0] and not there[1] and there[3]
+    silent = ["clients/level-2/silent" in row for row in run.metrics("round")[1:]]
+    assert silent == [not here for here in there]
+    assert not any("clients/level-1/silent" in row for row in run.metrics("round"))
     assert world.hands.time < 10
     assert "level-2 is away." in world.said
 

@@ -81,7 +81,7 @@ _CAPTION = """Signals by client, from its first to its last round. No signal, cu
 and completions over the last quarter of its steps. Own mix: held-out accuracy before and after, levels
 weighted as in its own problems. Competence: the share of the server's auxiliary problems that it got
 right; scored: candidates, in all. Refused, quarantined: in how many rounds its upload or reply was refused,
-and in how many it was left out for that."""
+and in how many it was left out for that; no answer: in how many it was asked and not heard."""
 
 
 def _numbers(data: ReportData, names: Sequence[str]) -> Html:
@@ -99,6 +99,7 @@ def _numbers(data: ReportData, names: Sequence[str]) -> Html:
         "own mix",
         "refused",
         "quarantined",
+        "no answer",
     ]
     rows = [_row(data, name) for name in names]
     kept = [i for i in range(len(heads)) if i == 0 or any(row[i] != MISSING for row in rows)]
@@ -126,6 +127,7 @@ def _row(data: ReportData, name: str) -> list[str]:
         arrow(*own),
         _times(data, name, "refused"),
         _times(data, name, "quarantined"),
+        _times(data, name, "silent"),
     ]
 
 

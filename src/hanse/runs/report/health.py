@@ -9,7 +9,17 @@ from hanse.runs.report.chart import Chart, Series, panels
 from hanse.runs.report.data import ReportData
 from hanse.runs.report.formats import difference, fixed, known, plural, share
 from hanse.runs.report.markup import Html, Section, section, tag
-from hanse.runs.report.reading import OF_CLIENT, late, levels, name_level, numbered, part, points, values
+from hanse.runs.report.reading import (
+    OF_CLIENT,
+    clients,
+    late,
+    levels,
+    name_level,
+    numbered,
+    part,
+    points,
+    values,
+)
 
 FINE, NOTE, TROUBLE = "fine", "note", "trouble"
 Finding = tuple[str, str]
@@ -17,6 +27,7 @@ Finding = tuple[str, str]
 _COUNTERS = {
     "unscored": ("completion", "not scored: the reward function failed, hung or returned nothing"),
     "refused_uploads": ("upload", "refused and left out of the average"),
+    "failed_replies": ("answer", "without an upload in it, and left out"),
     "late_replies": ("answer", "too late for its round"),
     "late_weighed": ("upload", "weighed in a later round than its own"),
     "late_discarded": ("late upload", "discarded: too old, or older than another of its client"),
@@ -35,6 +46,7 @@ _NONE_OF = {
     "non_finite_steps": "Every gradient was finite.",
 }
 _MOST_REFUSALS = 20
+_MOST_SILENT = 10
 _SERIOUS = frozenset({"non_finite_steps", "refused_uploads"})
 
 
@@ -50,10 +62,24 @@ def health(data: ReportData) -> Section:
 
 
 def _warnings(data: ReportData) -> list[Finding]:
-    found = data.summary.get("warnings")
-    if not isinstance(found, list | tuple):
-        return []
-    return [(TROUBLE, f"Warning: {text}") for text in found] or [(FINE, "No warnings.")]
+    told, silent = data.summary.get("warnings"), _silent(data)
+    found = [*told, *silent] if isinstance(told, list | tuple) else silent
+    fine = [] if told is None else [(FINE, "No warnings.")]
+    return [(TROUBLE, f"Warning: {text}") for text in found] or fine
+
+
+def _silent(data: ReportData) -> list[str]:
+    """Clients that gave no answer, and in how many rounds; those that were silent most come first."""
+    rounds = [row for row in numbered(data.rounds) if row["round"] > 0]
+    counts = {name: sum(f"{OF_CLIENT}{name}/silent" in row for row in rounds) for name in clients(data)}
+    order = sorted((name for name in counts if counts[name]), key=lambda name: -counts[name])
+    found = [
+        f"client {name} gave no answer in {counts[name]} of {plural(len(rounds), 'round')}: it was away, "
+        "failed, or was too slow for runtime.deadline_s."
+        for name in order[:_MOST_SILENT]
+    ]
+    left = len(order) - len(found)
+    return [*found, f"{plural(left, 'more client')} gave no answer at times."] if left else found
 
 
 def _counters(data: ReportData) -> list[Finding]:
