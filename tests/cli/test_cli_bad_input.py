@@ -24,7 +24,8 @@ CASES = [
     (
         "bad choice",
         'mode = "fed"\n',
-        'mode: "fed" is not a choice. Choose "central", "local", "federated", "swarm" or "reward-model".',
+        'mode: "fed" is not a choice. Choose "central", "local", "federated", "swarm", "reward-model" '
+        'or "reward-only".',
     ),
     (
         "bad toml",
