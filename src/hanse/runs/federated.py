@@ -135,7 +135,10 @@ class FederatedTraining(Hosted):
     def counters(self) -> dict[str, int]:
         refused = sum(refusals_of(cohort.server.state.ledger).total() for cohort in self.cohorts)
         late = counts_of(self.cohorts[0].server.state.ledger) if self.recipe.runtime.weighs_late else {}
-        return {"refused_uploads": refused, **late, **self.runtime.counters()}
+        carried = self.runtime.counters()
+        if late:  # what the runtime put aside for a newer one never came to the server
+            late["late_discarded"] += carried.pop("late_discarded", 0)
+        return {"refused_uploads": refused, **late, **carried}
 
     def summary(self) -> Row:
         secure = self.recipe.federation_in_force.secure

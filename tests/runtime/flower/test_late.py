@@ -7,6 +7,7 @@ import json
 import pytest
 
 import hanse
+from hanse.runtime.flower.exchange import Post
 from tests.end_to_end.small import StopAfter, small_recipe, without_times
 from tests.runtime.flower.test_faults import Heard, holding, is_exchange
 from tests.runtime.flower.world import World, flower_recipe
@@ -61,6 +62,24 @@ def test_f7_what_a_client_answers_in_time_counts_instead_of_what_came_late(tmp_p
     counters = run.summary["counters"]
     assert (counters["late_replies"], counters["late_weighed"], counters["late_discarded"]) == (1, 0, 1)
     assert not any(name.endswith("/staleness") for row in run.metrics("round") for name in row)
+
+
+def test_f7_of_two_late_uploads_the_newer_counts_whichever_comes_first(tmp_path):
+    def disturb(grid, hands):
+        def held(message):
+            early = is_exchange(message, 1) or is_exchange(message, 2)
+            return (early and hands.time < 62) or is_exchange(message, 3)
+
+        grid.held = held
+
+    run = World(tmp_path / "nodes", disturb).train(flower_recipe(runtime=WEIGH), tmp_path)
+    assert run.metrics("round")[3][f"{SECOND}/staleness"] == 1
+    counters = run.summary["counters"]
+    assert (counters["late_replies"], counters["late_weighed"], counters["late_discarded"]) == (2, 1, 1)
+    post = Post(None, None, "", 1.0, 1, keeps=True)
+    for number, frame in ((2, b"newer"), (1, b"older")):
+        post._hold(0, number, frame)
+    assert (post.take(), post.counts["late_discarded"]) == ({0: b"newer"}, 1)
 
 
 def test_f7_spare_answers_of_over_selection_count_in_the_next_round(tmp_path):

@@ -30,7 +30,7 @@ from hanse.federation.secure.outcome import Joined, Outcome
 from hanse.federation.weighting import Standing, State, weigh
 from hanse.federation.wire.frame import WireError, kind_of
 from hanse.privacy.secure.fixed_point import Grid, modulus_for, total_of
-from hanse.privacy.secure.graph import FEWEST, neighbours, shares_needed
+from hanse.privacy.secure.graph import FEWEST, clients_needed, neighbours
 from hanse.privacy.secure.primitives import is_key
 from hanse.privacy.secure.protocol import ProtocolError, context_of
 from hanse.privacy.secure.tally import RejectedSum, Tally
@@ -123,7 +123,7 @@ class SecureRound:
                 continue
             joined[client] = one
             taken |= {one.advert.keys.seal, one.advert.keys.mask}
-        least = max(FEWEST, shares_needed(self.spec.secure.threshold, len(clients)))
+        least = clients_needed(self.spec.secure.threshold, len(clients))
         seeded = any(one.advert.seeded for one in joined.values())
         self._out.joined, self._out.record = joined, replace(self._out.record, seeded=seeded)
         if len(joined) < least:

@@ -11,6 +11,7 @@ from hanse.federation.secure.rounds import SecureRound
 from hanse.federation.secure.terms import largest_of
 from hanse.federation.server import Conversation, Server
 from hanse.federation.wire.layout import Layout
+from hanse.privacy.secure.graph import clients_needed
 from hanse.recipe.federation import FederationSpec
 from hanse.recipe.secure import Reach
 
@@ -30,6 +31,12 @@ class SecureServer(Server):
     ) -> None:
         super().__init__(spec, layout, clients, state, **settings)
         self.reach = reach
+
+    @property
+    def least(self) -> int:
+        """Living clients without whom there is no sum."""
+        share, clients = self.spec.secure.threshold, self.spec.wanted(len(self.clients))
+        return max(super().least, clients_needed(share, clients))
 
     def converse(self) -> Conversation:
         """One round, as messages that go out and the replies that come back."""

@@ -33,3 +33,8 @@ def shares_needed(share: float, holders: int) -> int:
     """
     least = 2 if holders <= FEWEST else holders // 2 + 1 + holders % 2
     return min(holders, max(least, math.ceil(share * holders - 1e-9)))
+
+
+def clients_needed(share: float, clients: int) -> int:
+    """Of so many that take part in a sum, those without whom there is none."""
+    return max(FEWEST, shares_needed(share, clients))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from hanse.privacy.secure.fixed_point import Words
-from hanse.privacy.secure.graph import FEWEST, shares_needed
+from hanse.privacy.secure.graph import clients_needed, shares_needed
 from hanse.privacy.secure.masks import add_mask, sign_of
 from hanse.privacy.secure.primitives import join_secret, public_key
 from hanse.privacy.secure.protocol import (
@@ -138,7 +138,7 @@ class Tally:
         return kept
 
     def _enough(self, clients: Collection[int], what: str) -> None:
-        least = max(FEWEST, shares_needed(self.share, len(self.graph)))
+        least = clients_needed(self.share, len(self.graph))
         if len(clients) < least:
             raise RejectedSum(f"{len(clients)} of {len(self.graph)} clients {what}; {least} are needed")
 

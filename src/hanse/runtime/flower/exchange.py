@@ -32,13 +32,15 @@ class Post:
     remembers: int = 2
     counts: Counter[str] = field(default_factory=Counter)
     _overdue: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _kept: dict[int, bytes] = field(default_factory=dict)
+    _kept: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     _spare: dict[int, bytes] = field(default_factory=dict)
     _number: int = 0
 
     def begin(self, messages: Mapping[int, bytes]) -> Exchange:
+        for client, frame in self._spare.items():
+            self._hold(client, self._number, frame)
+        self._spare = {}
         self._number += 1
-        self._kept, self._spare = self._kept | self._spare, {}
         return Exchange(self, self._number, messages)
 
     def overdue(self, client: int, name: str) -> None:
@@ -54,7 +56,7 @@ class Post:
     def take(self) -> dict[int, bytes]:
         """The late answers that are kept, by client."""
         kept, self._kept = self._kept, {}
-        return kept
+        return {client: frame for client, (_, frame) in kept.items()}
 
     @property
     def outstanding(self) -> int:
@@ -70,13 +72,16 @@ class Post:
                 continue
             late, number = self._overdue.pop(name)
             self.counts["late_replies"] += 1
-            after, then = self._number - number, self._keep(late, reply) if self.keeps else "thrown away"
+            after, then = (
+                self._number - number,
+                self._keep(late, number, reply) if self.keeps else "thrown away",
+            )
             told.append(f"{self.roster.names[late]}: answered {after} exchanges too late; {then}")
         oldest = self._number - self.remembers
         self._overdue = {name: sent for name, sent in self._overdue.items() if sent[1] >= oldest}
         return told
 
-    def _keep(self, client: int, reply: Message) -> str:
+    def _keep(self, client: int, number: int, reply: Message) -> str:
         try:
             answer = read_answer(reply.content, max_bytes=self.max_bytes)
         except EnvelopeError as error:
@@ -84,7 +89,17 @@ class Post:
             return str(error)
         if answer.refused:
             return f"its client says: {answer.refused}"
-        self._kept[client] = answer.frame
+        return self._hold(client, number, answer.frame)
+
+    def _hold(self, client: int, number: int, frame: bytes) -> str:
+        """Keep an answer to the `number`-th exchange: of two of a client the one to the later exchange,
+        whichever came first."""
+        held = self._kept.get(client)
+        if held is not None:
+            self.counts["late_discarded"] += 1
+        if held is not None and held[0] > number:
+            return "discarded, as a newer one is here"
+        self._kept[client] = number, frame
         return "kept for this round"
 
 

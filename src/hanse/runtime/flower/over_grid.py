@@ -17,6 +17,7 @@ from torch import Tensor
 from hanse.errors import QuorumError, RunError
 from hanse.federation.messages import max_message_bytes
 from hanse.grpo.evaluation import EvaluationJob, LevelResult
+from hanse.privacy.secure.graph import clients_needed
 from hanse.recipe.model import Recipe
 from hanse.recipe.runtime_checks import participants
 from hanse.runtime.base import Answer
@@ -66,7 +67,7 @@ class OverGrid:
         self.grid, self.clock = grid, clock or Clock()
         self.deadline_s, wanted = recipe.runtime.deadline_in_force, participants(recipe)
         self.enough = wanted if recipe.runtime.over_select else None
-        self.needed = recipe.runtime.needed(wanted)
+        self.needed = _needed(recipe, wanted)
         self.token, self._owners = uuid4().hex, owners
         self.max_bytes = max_message_bytes(host.layout.numel, host.layout.dtype, MOST_EXTRAS)
         self._notices: list[str] = []
@@ -121,9 +122,10 @@ class OverGrid:
             self.roster.refresh()
         here = len(self.names) - len(self.roster.missing)
         if here < self.needed:
+            by = "federation.secure" if self.recipe.federation_in_force.secure.enabled else "runtime.quorum"
             raise QuorumError(
                 f"{here} of {len(self.names)} clients came within {self.deadline_s:g} s "
-                f"(runtime.deadline_s), and {self.needed} are needed (runtime.quorum). Missing: "
+                f"(runtime.deadline_s), and {self.needed} are needed ({by}). Missing: "
                 f"{self._missing()}. Bring them back."
             )
         self._gathered = True
@@ -172,3 +174,9 @@ class OverGrid:
 
     def close(self) -> None:
         """The grid is not closed: it belongs to who opened it."""
+
+
+def _needed(recipe: Recipe, wanted: int) -> int:
+    """Answers without which a round of `wanted` clients does not count."""
+    secure, least = recipe.federation_in_force.secure, recipe.runtime.needed(wanted)
+    return max(least, clients_needed(secure.threshold, wanted)) if secure.enabled else least
